@@ -28,22 +28,22 @@ struct alignas(cache_line) board_row {
   atomic<uint32_t> runnable_load{0};  // decayed, only members on the queue (the pre-5.7 signal)
   atomic<uint32_t> runnable_avg{0};
   atomic<uint32_t> util_avg{0};
-  atomic<int64_t> idle_since{0};      // ns; 0: not idle, or the period is not to be counted (3.5)
+  atomic<int64_t> idle_since{0};  // ns; 0: not idle, or the period is not to be counted (3.5)
   atomic<int64_t> avg_idle{1'000'000};
   atomic<int64_t> max_idle_balance_cost{500'000};
-  atomic<int64_t> busy_until{0};      // reserved for the monitor: when the current segment started
+  atomic<int64_t> busy_until{0};  // reserved for the monitor: when the current segment started
 
   // B2: written by others too.
   alignas(cache_line) atomic<uint32_t> pending{0};
-  atomic<uint32_t> push_to{0};        // active push: 1 + the CPU that asks for one fiber, 0 none
+  atomic<uint32_t> push_to{0};  // active push: 1 + the CPU that asks for one fiber, 0 none
 };
 
 struct alignas(cache_line) llc_row {
-  atomic<int32_t> nr_busy{0};         // CPUs not idle; entry and exit of idle (exact) or the tick (rate limited)
-  atomic<uint32_t> has_idle_cores{0}; // set on idle entry when the whole core idles, cleared by a failed core search
-  atomic<int32_t> idle_core{-1};      // 6.1: a core's lowest cpu_id, -1 unknown, -2 none
-  atomic<int32_t> nr_idle_scan{0};    // SIS_UTIL budget, periodic balance only
-  atomic<int64_t> avg_scan_cost{0};   // ns, the searching CPU's own LLC record
+  atomic<int32_t> nr_busy{0};          // CPUs not idle; entry and exit of idle (exact) or the tick (rate limited)
+  atomic<uint32_t> has_idle_cores{0};  // set on idle entry when the whole core idles, cleared by a failed core search
+  atomic<int32_t> idle_core{-1};       // 6.1: a core's lowest cpu_id, -1 unknown, -2 none
+  atomic<int32_t> nr_idle_scan{0};     // SIS_UTIL budget, periodic balance only
+  atomic<int64_t> avg_scan_cost{0};    // ns, the searching CPU's own LLC record
 };
 
 // Bits of the CPUs of one LLC, relative to the board's flat layout; several words, each on a shared line by design.
@@ -62,7 +62,9 @@ class board {
   // Candidates for an idle search (6.2), by flat cpu_id; a bit may be wrong only in the direction "busy but marked idle".
   uint64_t idle_word(size_t word) const noexcept { return idle_words_[word].load(relaxed); }
   size_t idle_word_count() const noexcept { return word_count_; }
-  bool marked_idle(cpu_id cpu) const noexcept { return (idle_word(index_of(cpu) / 64) >> (index_of(cpu) % 64) & 1) != 0; }
+  bool marked_idle(cpu_id cpu) const noexcept {
+    return (idle_word(index_of(cpu) / 64) >> (index_of(cpu) % 64) & 1) != 0;
+  }
   void mark_idle(cpu_id cpu, bool idle) noexcept;
 
   // policy-reference 0.1.

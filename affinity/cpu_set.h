@@ -49,7 +49,8 @@ class cpu_set {
   // The lowest member >= from, or cpu_id::none.
   cpu_id next(cpu_id from) const noexcept {
     for (size_t i = index_of(from); i / 64 < words_.size(); i = (i / 64 + 1) * 64)
-      if (const uint64_t rest = words_[i / 64] >> (i % 64)) return to_cpu(i + static_cast<size_t>(std::countr_zero(rest)));
+      if (const uint64_t rest = words_[i / 64] >> (i % 64))
+        return to_cpu(i + static_cast<size_t>(std::countr_zero(rest)));
     return cpu_id::none;
   }
 

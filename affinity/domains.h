@@ -59,11 +59,13 @@ struct sched_domain {
   const cpu_set& span() const noexcept { return shared->span; }
   size_t group_count() const noexcept { return shared->groups.size(); }
   // k = 0 is the local group, then circular.
-  const sched_group& group(size_t k) const noexcept { return shared->groups[(local_group + k) % shared->groups.size()]; }
+  const sched_group& group(size_t k) const noexcept {
+    return shared->groups[(local_group + k) % shared->groups.size()];
+  }
 };
 
 struct domain_options {
-  int reclaim_distance = 30;  // setting numa_reclaim_distance
+  int reclaim_distance = 30;                                 // setting numa_reclaim_distance
   bool smt = true, cluster = true, llc = true, numa = true;  // setting topo_levels
 };
 

@@ -13,7 +13,7 @@ namespace heddle::core {
 struct topology {
   struct cpu {
     int os_id = 0;
-    int core = 0;      // indices into the partitions below
+    int core = 0;  // indices into the partitions below
     int cluster = 0;
     int llc = 0;
     int node = 0;
@@ -27,7 +27,7 @@ struct topology {
   // Partitions of all CPUs: every CPU is in exactly one member of each.
   std::vector<cpu_set> cores;
   std::vector<cpu_set> clusters;  // CPUs that share an L2 but not the LLC alone; equals cores where there is none
-  std::vector<cpu_set> llcs;      // cut at node borders; L2 where there is no L3; package and node where there is no cache
+  std::vector<cpu_set> llcs;  // cut at node borders; L2 where there is no L3; package and node where there is no cache
   std::vector<cpu_set> nodes;
   std::vector<cpu_set> packages;
   std::vector<int> node_os_ids;
@@ -47,7 +47,7 @@ struct topology {
   int distance(cpu_id a, cpu_id b) const noexcept {
     return distances[static_cast<size_t>(at(a).node)][static_cast<size_t>(at(b).node)];
   }
-  cpu_id find_os(int os_id) const noexcept;   // cpu_id::none where absent
+  cpu_id find_os(int os_id) const noexcept;    // cpu_id::none where absent
   std::string list(const cpu_set& set) const;  // "0-9,20-29", in OS ids
 };
 
