@@ -16,7 +16,8 @@
 
 namespace heddle::core {
 
-enum class cpu_state : uint32_t { running, polling, parked };
+// searching: out of work but looking for some elsewhere. Not idle yet: it must not attract wake-ups until the search has failed.
+enum class cpu_state : uint32_t { running, searching, polling, parked };
 
 struct alignas(cache_line) board_row {
   // B1: the owner's line.
@@ -36,17 +37,29 @@ struct alignas(cache_line) board_row {
   // B2: written by others too.
   alignas(cache_line) atomic<uint32_t> pending{0};
   atomic<uint32_t> push_to{0};  // active push: 1 + the CPU that asks for one fiber, 0 none
+  // B1, but written at idle transitions only and read together with pending: here it costs a reader no further line.
+  atomic<cpu_state> state{cpu_state::parked};
 };
+
+inline constexpr int32_t idle_core_unknown = -1;  // the known one became busy, there may be others
+inline constexpr int32_t idle_core_none = -2;
 
 struct alignas(cache_line) llc_row {
   atomic<int32_t> nr_busy{0};          // CPUs not idle; entry and exit of idle (exact) or the tick (rate limited)
   atomic<uint32_t> has_idle_cores{0};  // set on idle entry when the whole core idles, cleared by a failed core search
-  atomic<int32_t> idle_core{-1};       // 6.1: a core's lowest cpu_id, -1 unknown, -2 none
-  atomic<int32_t> nr_idle_scan{0};     // SIS_UTIL budget, periodic balance only
-  atomic<int64_t> avg_scan_cost{0};    // ns, the searching CPU's own LLC record
+  atomic<int32_t> idle_core{idle_core_unknown};  // 6.1: a core's lowest cpu_id
+  atomic<int32_t> nr_idle_scan{0};               // SIS_UTIL budget, periodic balance only
+  atomic<int64_t> avg_scan_cost{0};              // ns, the searching CPU's own LLC record
 };
 
-// Bits of the CPUs of one LLC, relative to the board's flat layout; several words, each on a shared line by design.
+// What never changes of an LLC, beside the rows that do: a search reads these in every wake-up.
+struct llc_shape {
+  int size = 0;
+  // Its CPUs' words in a flat bit set: [first_word, end_word).
+  uint32_t first_word = 0;
+  uint32_t end_word = 0;
+};
+
 class board {
  public:
   explicit board(const topology& machine);
@@ -58,8 +71,17 @@ class board {
   llc_row& llc_of(cpu_id cpu) noexcept { return llc(machine_->at(cpu).llc); }
   const llc_row& llc_of(cpu_id cpu) const noexcept { return llc(machine_->at(cpu).llc); }
   const topology& machine() const noexcept { return *machine_; }
+  const llc_shape& shape(int llc) const noexcept { return shapes_[static_cast<size_t>(llc)]; }
+  int llc_size(int llc) const noexcept { return shape(llc).size; }
+  // The machine's CPUs differ in capacity; the largest there is.
+  bool asymmetric() const noexcept { return asymmetric_; }
+  int capacity_max() const noexcept { return capacity_max_; }
 
-  // Candidates for an idle search (6.2), by flat cpu_id; a bit may be wrong only in the direction "busy but marked idle".
+  // B2: makes the CPU's next fiber ours to bring. False: another waker was faster, search again.
+  bool claim(cpu_id cpu) noexcept { return row(cpu).pending.exchange(1, acq_rel) == 0; }
+
+  // Candidates for an idle search (6.2), by flat cpu_id: 64 CPUs share a word, by design. A bit may be wrong only in the
+  // direction "busy but marked idle".
   uint64_t idle_word(size_t word) const noexcept { return idle_words_[word].load(relaxed); }
   size_t idle_word_count() const noexcept { return word_count_; }
   bool marked_idle(cpu_id cpu) const noexcept {
@@ -70,7 +92,7 @@ class board {
   // policy-reference 0.1.
   bool idle(cpu_id cpu) const noexcept {
     const board_row& r = row(cpu);
-    return r.nr.load(relaxed) == 0 && r.pending.load(relaxed) == 0;
+    return r.nr.load(relaxed) == 0 && r.pending.load(relaxed) == 0 && r.state.load(relaxed) != cpu_state::searching;
   }
   bool only_idle_class(cpu_id cpu) const noexcept {
     const board_row& r = row(cpu);
@@ -84,6 +106,9 @@ class board {
   std::unique_ptr<llc_row[]> llcs_;
   std::unique_ptr<atomic<uint64_t>[]> idle_words_;
   size_t word_count_;
+  std::vector<llc_shape> shapes_;
+  bool asymmetric_ = false;
+  int capacity_max_ = 0;
 };
 
 }  // namespace heddle::core

@@ -17,7 +17,9 @@ namespace heddle::core {
 // A number that the runtime sets by what it measures. Not -1, which migration_cost_ns needs as a value.
 inline constexpr int64_t automatic = std::numeric_limits<int64_t>::min();
 
-// enum class wake_wide_t { off, v312, v43 }; one per choice.
+// enum class wake_wide_t { off, v312, v43 }; one per choice. gcc takes a scoped enumerator for a shadow of a global of its name.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
 #define HEDDLE_TOGGLE(name, kernel_default, default_value, when, section, aliases, meaning)
 #define HEDDLE_NUMBER(name, kernel_default, default_value, min, max, unit, when, section, aliases, meaning)
 #define HEDDLE_CHOICE(name, kernel_default, default_value, when, section, aliases, meaning, ...) \
@@ -26,6 +28,7 @@ inline constexpr int64_t automatic = std::numeric_limits<int64_t>::min();
 #undef HEDDLE_TOGGLE
 #undef HEDDLE_NUMBER
 #undef HEDDLE_CHOICE
+#pragma GCC diagnostic pop
 
 namespace toggle {
 inline constexpr bool on = true;
