@@ -25,14 +25,19 @@ struct alignas(cache_line) board_row {
   atomic<uint32_t> movable{0};        // queued fibers that may leave
   atomic<uint32_t> nr_idle_class{0};  // of nr
   atomic<uint32_t> load_instant{0};   // sum of queued weights now, saturating
-  atomic<uint32_t> load_avg{0};       // decayed, blocked members included
-  atomic<uint32_t> runnable_load{0};  // decayed, only members on the queue (the pre-5.7 signal)
-  atomic<uint32_t> runnable_avg{0};
-  atomic<uint32_t> util_avg{0};
   atomic<int64_t> idle_since{0};  // ns; 0: not idle, or the period is not to be counted (3.5)
   atomic<int64_t> avg_idle{1'000'000};
   atomic<int64_t> max_idle_balance_cost{500'000};
   atomic<int64_t> busy_until{0};  // reserved for the monitor: when the current segment started
+
+  // B1, written at ticks only: the averages of balancer/pelt.h, saturating, and how far they were accounted. A parked CPU
+  // leaves them as they were; who reads them ages them.
+  alignas(cache_line) atomic<uint32_t> load_avg{0};  // decayed, blocked members included
+  atomic<uint32_t> runnable_load{0};                 // decayed, only members on the queue (the pre-5.7 signal)
+  atomic<uint32_t> runnable_avg{0};
+  atomic<uint32_t> util_avg{0};
+  atomic<uint32_t> misfit_load{0};  // of a running fiber that needs a faster CPU than this one, else 0
+  atomic<int64_t> load_stamp{0};    // ns
 
   // B2: written by others too.
   alignas(cache_line) atomic<uint32_t> pending{0};

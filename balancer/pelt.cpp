@@ -22,9 +22,7 @@ constexpr auto weights = [] {
 }();
 
 // Rounding leaves differences of one or two; a queue must not wrap around because of them.
-constexpr uint64_t subtract_down_to_0(uint64_t a, uint64_t b) noexcept {
-  return a > b ? a - b : 0;
-}
+constexpr uint64_t subtract_down_to_0(uint64_t a, uint64_t b) noexcept { return a > b ? a - b : 0; }
 
 // A sum may not fall below what its average stands for, or the next refresh would undo part of the average.
 void keep_sums_with_averages(averages<uint64_t>& a) noexcept {
@@ -41,9 +39,7 @@ void settle_runnable_load(queue& q) noexcept {
   q.runnable_load_avg = std::min(q.runnable_load_avg, q.avg.load_avg);
 }
 
-uint64_t weighted_load_sum(const entity& fiber) noexcept {
-  return uint64_t{fiber.weight} * fiber.load_sum;
-}
+uint64_t weighted_load_sum(const entity& fiber) noexcept { return uint64_t{fiber.weight} * fiber.load_sum; }
 
 }  // namespace
 

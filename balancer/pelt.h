@@ -54,9 +54,7 @@ inline constexpr uint64_t max_sum = [] {
 static_assert(max_sum == 47742);
 inline constexpr uint64_t min_divider = max_sum - period;
 
-constexpr uint64_t divider(uint32_t position) noexcept {
-  return min_divider + position;
-}
+constexpr uint64_t divider(uint32_t position) noexcept { return min_divider + position; }
 
 // The part a span adds that crosses `periods` >= 1 borders: `head` units of the old period, `tail` of the newest one.
 constexpr uint64_t contribution(uint64_t periods, uint32_t head, uint32_t tail) noexcept {

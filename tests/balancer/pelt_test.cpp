@@ -15,19 +15,11 @@ using namespace heddle::core;
 
 constexpr int kernel_shift = 10;
 
-nanos periods(int64_t n, int shift = kernel_shift) {
-  return nanos{n * 1024 << shift};
-}
-nanos ms(int64_t n) {
-  return nanos{n * 1'000'000};
-}
+nanos periods(int64_t n, int shift = kernel_shift) { return nanos{n * 1024 << shift}; }
+nanos ms(int64_t n) { return nanos{n * 1'000'000}; }
 
-void run(pelt::entity& f, nanos until) {
-  pelt::update(f, until, pelt::running, kernel_shift);
-}
-void sleep(pelt::entity& f, nanos until) {
-  pelt::update(f, until, pelt::blocked, kernel_shift);
-}
+void run(pelt::entity& f, nanos until) { pelt::update(f, until, pelt::running, kernel_shift); }
+void sleep(pelt::entity& f, nanos until) { pelt::update(f, until, pelt::blocked, kernel_shift); }
 
 struct at {
   int64_t n;
