@@ -1,0 +1,87 @@
+#include "bench_apps/common/environment.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <string_view>
+
+extern char** environ;
+
+namespace heddle::bench {
+namespace {
+
+constexpr std::array<std::string_view, 6> known = {"HEDDLE_WORKERS", "HEDDLE_CPUS", "HEDDLE_SETTINGS",
+                                                   "HEDDLE_IO",      "HEDDLE_SEED", "HEDDLE_TRACE"};
+
+// The value of the first line of /proc/cpuinfo that begins with `key`.
+std::string cpuinfo(std::string_view key) {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(key)) continue;
+    const size_t colon = line.find(": ");
+    return colon == std::string::npos ? "" : line.substr(colon + 2);
+  }
+  return "";
+}
+
+// The tightest quota on the way from our group to the root, in CPUs.
+std::optional<double> cgroup_quota() {
+  std::string path;
+  std::ifstream membership("/proc/self/cgroup");
+  for (std::string line; std::getline(membership, line);)
+    if (line.starts_with("0::")) path = line.substr(3);
+  std::optional<double> tightest;
+  for (;;) {
+    std::ifstream file("/sys/fs/cgroup" + path + "/cpu.max");
+    double quota = 0, period = 0;
+    if (file >> quota >> period && period > 0) tightest = std::min(tightest.value_or(quota / period), quota / period);
+    if (path.empty() || path == "/") return tightest;
+    path.erase(path.rfind('/'));
+  }
+}
+
+}  // namespace
+
+void warn_about_unknown_variables() {
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::string_view name = text.substr(0, text.find('='));
+    if (name.starts_with("HEDDLE_") && std::ranges::find(known, name) == known.end())
+      fmt::print(stderr, "heddle: warning: {} is set, but no part of heddle reads it\n", name);
+  }
+}
+
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != 0 ? std::optional<std::string>(value) : std::nullopt;
+}
+
+std::string kernel_name() {
+  utsname u{};
+  return uname(&u) == 0 ? fmt::format("{} {}", u.sysname, u.release) : "";
+}
+
+std::string cpu_model() { return cpuinfo("model name"); }
+
+bool under_hypervisor() { return (" " + cpuinfo("flags") + " ").find(" hypervisor ") != std::string::npos; }
+
+nlohmann::ordered_json environment_record() {
+  const auto quota = cgroup_quota();
+  return {{"kernel", kernel_name()},
+          {"cpu_model", cpu_model()},
+          {"cgroup_quota", quota ? nlohmann::ordered_json(*quota) : nlohmann::ordered_json()},
+          {"virtual_machine", under_hypervisor()},
+          {"compiler", __VERSION__},
+          {"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+          {"warnings", nlohmann::ordered_json::array()}};
+}
+
+}  // namespace heddle::bench

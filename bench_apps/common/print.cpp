@@ -1,0 +1,189 @@
+#include "bench_apps/common/print.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "bench_apps/common/statistics.h"
+
+namespace heddle::bench {
+namespace {
+
+constexpr std::string_view shown_statistics[] = {"mean", "p50", "p75", "p90", "p95", "p99", "p99.5", "p99.9", "max"};
+
+// Three or four digits that mean something, in a column that lines up.
+std::string digits(std::optional<double> value) {
+  if (!value || !std::isfinite(*value)) return "-";
+  const double size = std::fabs(*value);
+  return fmt::format("{:.{}f}", *value, size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3);
+}
+
+std::string statistic_cell(const metric& m, std::string_view statistic) {
+  std::string text = digits(m.figure(statistic));
+  if (statistic.starts_with("p") && m.samples().samples() > 0)
+    text += m.samples().trusted(std::stod(std::string(statistic.substr(1)))) ? " " : "?";
+  return text;
+}
+
+std::vector<std::string> distribution_cells(const metric& m) {
+  std::vector<std::string> cells = {std::to_string(m.samples().samples())};
+  for (std::string_view s : shown_statistics) cells.push_back(statistic_cell(m, s));
+  return cells;
+}
+
+std::vector<std::string> distribution_headings(std::string first) {
+  std::vector<std::string> headings = {std::move(first), "samples"};
+  for (std::string_view s : shown_statistics) headings.push_back(std::string(s) + (s.starts_with("p") ? " " : ""));
+  return headings;
+}
+
+std::string run_name(const result_case& one, size_t run) {
+  return one.runs.size() > 1 ? fmt::format("{} {}", one.name, run + 1) : one.name;
+}
+
+// Median, range and spread under the single runs of a case, cell by cell.
+using cell_of_run = std::function<std::optional<double>(const run_result&)>;
+void summary_rows(table& t, const result_case& one, const std::vector<cell_of_run>& columns, bool blank_samples) {
+  if (one.runs.size() < 2) return;
+  std::vector<std::string> middle = {one.name + " median"}, range = {"  min..max"}, spread = {"  std %"};
+  if (blank_samples) middle.emplace_back(), range.emplace_back(), spread.emplace_back();
+  for (const auto& column : columns) {
+    std::vector<double> values;
+    for (const run_result& run : one.runs)
+      if (const auto v = column(run)) values.push_back(*v);
+    middle.push_back(digits(median(values)));
+    range.push_back(values.empty()
+                        ? "-"
+                        : digits(*std::ranges::min_element(values)) + ".." + digits(*std::ranges::max_element(values)));
+    spread.push_back(digits(std_pct(values)));
+  }
+  t.row(middle);
+  t.row(range);
+  t.row(spread);
+}
+
+table distribution_table(const result_document& document, const std::string& name) {
+  table t(distribution_headings("<" + name));
+  for (const result_case& one : document.cases) {
+    for (size_t r = 0; r < one.runs.size(); r++) {
+      const metric* m = one.runs[r].find(name);
+      if (m == nullptr) continue;
+      std::vector<std::string> cells = {run_name(one, r)};
+      std::ranges::copy(distribution_cells(*m), std::back_inserter(cells));
+      t.row(cells);
+    }
+    std::vector<cell_of_run> columns;
+    for (const std::string_view s : shown_statistics)
+      columns.push_back([&name, s](const run_result& run) {
+        const metric* m = run.find(name);
+        return m ? m->figure(s) : std::nullopt;
+      });
+    summary_rows(t, one, columns, true);
+  }
+  return t;
+}
+
+// Single metrics, then what the run cost.
+table figure_table(const result_document& document, const std::vector<std::string>& names) {
+  std::vector<std::string> headings = {"<"};
+  std::vector<cell_of_run> columns;
+  for (const std::string& name : names) {
+    headings.push_back(name);
+    columns.push_back([name](const run_result& run) {
+      const metric* m = run.find(name);
+      return m ? m->figure() : std::nullopt;
+    });
+  }
+  const auto cost = [&](std::string heading, cell_of_run of) {
+    headings.push_back(std::move(heading));
+    columns.push_back(std::move(of));
+  };
+  cost("cpu_us/op", [](const run_result& run) { return run.spent.cpu_us_per_op; });
+  cost("cpu_s", [](const run_result& run) { return std::optional(run.spent.cpu_user_s + run.spent.cpu_sys_s); });
+  cost("of it sys", [](const run_result& run) { return std::optional(run.spent.cpu_sys_s); });
+  cost("switches vol.",
+       [](const run_result& run) { return std::optional(static_cast<double>(run.spent.switches_voluntary)); });
+  cost("invol.",
+       [](const run_result& run) { return std::optional(static_cast<double>(run.spent.switches_involuntary)); });
+  table t(headings);
+  for (const result_case& one : document.cases) {
+    for (size_t r = 0; r < one.runs.size(); r++) {
+      std::vector<std::string> cells = {run_name(one, r)};
+      for (const auto& column : columns) cells.push_back(digits(column(one.runs[r])));
+      t.row(cells);
+    }
+    summary_rows(t, one, columns, false);
+  }
+  return t;
+}
+
+// Explanations over all runs of a case together: their samples add up.
+table detail_table(const result_document& document) {
+  table t(distribution_headings("<details"));
+  for (const result_case& one : document.cases) {
+    std::vector<metric> sums;
+    for (const run_result& run : one.runs)
+      for (const metric& m : run.metrics) {
+        if (!m.detail || !m.is_distribution()) continue;
+        const auto at = std::ranges::find(sums, m.name, &metric::name);
+        if (at == sums.end())
+          sums.push_back(m);
+        else
+          std::get<histogram>(at->value).merge(m.samples());
+      }
+    for (const metric& m : sums) {
+      std::vector<std::string> cells = {fmt::format("{} {}", one.name, m.name)};
+      std::ranges::copy(distribution_cells(m), std::back_inserter(cells));
+      t.row(cells);
+    }
+  }
+  return t;
+}
+
+// What more than one run says is said once.
+std::string notes_text(const result_document& document) {
+  std::string out;
+  std::vector<std::string> said;
+  const auto say = [&](const std::string& who, const std::string& text) {
+    const std::string line = fmt::format("{}: {}\n", who, text);
+    if (std::ranges::find(said, line) != said.end()) return;
+    said.push_back(line);
+    out += line;
+  };
+  for (const result_case& one : document.cases)
+    for (size_t r = 0; r < one.runs.size(); r++) {
+      for (const std::string& note : one.runs[r].notes) say(one.name, note);
+      for (const std::string& text : one.runs[r].disturbances) say(run_name(one, r) + " was disturbed", text);
+      if (one.runs[r].ended != ending::complete) say(run_name(one, r), std::string(name_of(one.runs[r].ended)));
+    }
+  return out;
+}
+
+std::vector<std::string> metric_names(const result_document& document, bool distributions) {
+  std::vector<std::string> names;
+  for (const result_case& one : document.cases)
+    for (const run_result& run : one.runs)
+      for (const metric& m : run.metrics)
+        if (m.is_distribution() == distributions && !m.detail && std::ranges::find(names, m.name) == names.end())
+          names.push_back(m.name);
+  return names;
+}
+
+}  // namespace
+
+std::string results_text(const result_document& document, table::style style) {
+  std::vector<table> tables;
+  for (const std::string& name : metric_names(document, true)) tables.push_back(distribution_table(document, name));
+  tables.push_back(figure_table(document, metric_names(document, false)));
+  tables.push_back(detail_table(document));
+  std::string out;
+  for (const table& t : tables)
+    if (!t.empty()) out += (out.empty() ? "" : "\n") + t.text(style);
+  if (style != table::style::csv)
+    if (const std::string notes = notes_text(document); !notes.empty()) out += "\n" + notes;
+  return out;
+}
+
+}  // namespace heddle::bench

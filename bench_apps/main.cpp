@@ -1,0 +1,15 @@
+// The binary `heddle`: the list of what it can do. A new command or app is an include and a line here.
+#include <string>
+#include <vector>
+
+#include "bench_apps/common/command.h"
+#include "bench_apps/schbench/schbench.h"
+
+int main(int argc, char** argv) {
+  using namespace heddle::bench;
+  static constexpr app_kind apps[] = {
+      schbench_app,
+  };
+  static const std::vector<command> commands = {};
+  return run_program({argv + 1, argv + argc}, commands, apps);
+}
