@@ -26,8 +26,13 @@ fork_placement place_fork(const topology& machine, const domain_tree& domains, b
   fork_placement p{from};
   if (outside || set.fork_path == fork_path_t::slow) {
     if (const sched_domain* top = widest_with(v, from, df_balance_fork)) {
-      const slow_answer answer = find_idlest(
-          v, *top, {.from = from, .load = request.load, .allowed = allowed, .flag = df_balance_fork, .fork = true});
+      const slow_answer answer = find_idlest(v, *top,
+                                             {.from = from,
+                                              .load = request.load,
+                                              .allowed = allowed,
+                                              .flag = df_balance_fork,
+                                              .fork = true,
+                                              .now = request.now});
       p.probes = answer.probes;
       if (valid(answer.cpu)) return {answer.cpu, fork_reason::fork_idlest, p.probes};
     }

@@ -21,6 +21,7 @@ struct fork_request {
   cpu_id parent = cpu_id::none;      // of the spawning fiber or thread; none: it runs on none of our CPUs
   const cpu_set* allowed = nullptr;  // of the new fiber; null: all
   fiber_load load;
+  nanos now{0};
 };
 
 struct fork_placement {

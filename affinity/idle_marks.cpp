@@ -69,6 +69,7 @@ void idle_marks::accepts_wakeup(const settings& set, nanos now) noexcept {
 void idle_marks::tick(const settings& set) noexcept {
   if (board_.idle(cpu_)) {
     mark(true);  // long_idle: it idled through a tick
+    if (idle_) count_idle();
     return;
   }
   // CPUs with idle-class fibers only stay targets.

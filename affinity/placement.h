@@ -134,19 +134,15 @@ inline bool core_idle(const policy_view& v, cpu_id cpu) noexcept {
 // A fiber fits where a fifth of the capacity would stay over.
 inline bool fits(int64_t util, int64_t capacity) noexcept { return util * 1280 < capacity * 1024; }
 
-// The load that load_metric compares, of a CPU.
-inline int64_t load_of(const board_row& row, load_metric_t metric) noexcept {
-  switch (metric) {
-    case load_metric_t::instant:
-      return row.load_instant.load(relaxed);
-    case load_metric_t::runnable_load:
-      return row.runnable_load.load(relaxed);
-    case load_metric_t::load_avg:
-      return row.load_avg.load(relaxed);
-  }
-  return 0;
-}
-// ... and of a fiber: weights go with instant loads, decayed loads with decayed ones.
+// What a CPU says of its load as of now. It leaves its averages as they were when it parked: with blocked_decay=reader, who
+// reads them ages them.
+struct load_reading {
+  int64_t load = 0;  // by load_metric
+  int64_t util = 0;
+  int64_t runnable = 0;
+};
+load_reading read_load(const policy_view& v, cpu_id cpu, load_metric_t metric, nanos now) noexcept;
+// The same of a fiber: weights go with instant loads, decayed loads with decayed ones.
 inline int64_t load_of(const fiber_load& load, load_metric_t metric) noexcept {
   return metric == load_metric_t::instant ? load.weight : load.h_load;
 }

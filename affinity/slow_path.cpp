@@ -9,15 +9,15 @@ namespace {
 group_sums sums_of(const policy_view& v, const sched_group& group, const slow_query& q) noexcept {
   group_sums g;
   for (cpu_id cpu : group.span) {
-    const board_row& row = v.board.row(cpu);
+    const load_reading r = read_load(v, cpu, v.set.load_metric, q.now);
     const bool own = cpu == q.prev;
-    const int64_t util = std::max<int64_t>(row.util_avg.load(relaxed) - (own ? q.load.util : 0), 0);
+    const int64_t util = std::max<int64_t>(r.util - (own ? q.load.util : 0), 0);
     const int64_t capacity = v.machine.at(cpu).capacity;
-    g.load += std::max<int64_t>(load_of(row, v.set.load_metric) - (own ? load_of(q.load, v.set.load_metric) : 0), 0);
+    g.load += std::max<int64_t>(r.load - (own ? load_of(q.load, v.set.load_metric) : 0), 0);
     g.util += util;
-    g.runnable += std::max<int64_t>(row.runnable_avg.load(relaxed) - (own ? q.load.util : 0), 0);
+    g.runnable += std::max<int64_t>(r.runnable - (own ? q.load.util : 0), 0);
     g.capacity += capacity;
-    g.nr += row.nr.load(relaxed);
+    g.nr += v.board.row(cpu).nr.load(relaxed);
     g.idle += v.board.idle(cpu) ? 1 : 0;
     g.weight++;
     g.spare = std::max(g.spare, capacity - util);
@@ -112,17 +112,19 @@ bool sleeps_lighter(const board_row& a, const board_row& b) noexcept {
 cpu_id idlest_cpu(const policy_view& v, const sched_group& group, const slow_query& q, uint32_t& probes) noexcept {
   cpu_id idle = cpu_id::none;
   cpu_id lightest = cpu_id::none;
+  int64_t least = 0;
   for (cpu_id cpu : group.span) {
     if (!allowed_on(q.allowed, cpu)) continue;
     probes++;
-    const board_row& row = v.board.row(cpu);
     if (v.board.only_idle_class(cpu)) return cpu;
     if (v.board.idle(cpu)) {
-      if (!valid(idle) || sleeps_lighter(row, v.board.row(idle))) idle = cpu;
-    } else if (!valid(lightest) ||
-               load_of(row, v.set.load_metric) < load_of(v.board.row(lightest), v.set.load_metric)) {
-      lightest = cpu;
+      if (!valid(idle) || sleeps_lighter(v.board.row(cpu), v.board.row(idle))) idle = cpu;
+      continue;
     }
+    const int64_t load = read_load(v, cpu, v.set.load_metric, q.now).load;
+    if (valid(lightest) && load >= least) continue;
+    lightest = cpu;
+    least = load;
   }
   return valid(idle) ? idle : lightest;
 }

@@ -13,6 +13,7 @@ struct slow_query {
   const cpu_set* allowed = nullptr;
   uint32_t flag = 0;  // levels without it are only walked through; 0: any
   bool fork = false;
+  nanos now{0};
 };
 
 struct slow_answer {

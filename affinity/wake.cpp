@@ -33,7 +33,7 @@ const sched_domain* common_domain(const policy_view& v, cpu_id here, cpu_id prev
 
 slow_answer slowly(const policy_view& v, const wakeup& w, cpu_id here, const sched_domain* top) noexcept {
   if (top == nullptr) return {};
-  return find_idlest(v, *top, {.from = here, .prev = w.prev, .load = w.load, .allowed = w.allowed});
+  return find_idlest(v, *top, {.from = here, .prev = w.prev, .load = w.load, .allowed = w.allowed, .now = w.now});
 }
 
 bool slow_at_once(const settings& set, bool wide) noexcept {

@@ -48,8 +48,8 @@ choice by_idleness(const policy_view& v, const wakeup& w, cpu_id here, bool sync
 
 weight_terms terms(const policy_view& v, const sched_domain& domain, const wakeup& w, cpu_id here, bool sync,
                    load_metric_t metric) noexcept {
-  return {.load_this = load_of(v.board.row(here), metric),
-          .load_prev = load_of(v.board.row(w.prev), metric),
+  return {.load_this = read_load(v, here, metric, w.now).load,
+          .load_prev = read_load(v, w.prev, metric, w.now).load,
           .waker = load_of(w.waker_load, metric),
           .wakee = load_of(w.load, metric),
           .capacity_this = v.machine.at(here).capacity,
