@@ -174,9 +174,7 @@ topology to_value(hwloc_topology_t t, std::string name) {
   return machine;
 }
 
-loaded_machine refused(std::string error) {
-  return {std::nullopt, std::move(error)};
-}
+loaded_machine refused(std::string error) { return {std::nullopt, std::move(error)}; }
 
 // `choose` tells hwloc the source and returns 0 for success.
 loaded_machine load(const std::function<int(hwloc_topology_t)>& choose, std::string name, const std::string& refusal) {
@@ -222,17 +220,22 @@ loaded_machine load_xml(const std::string& path) {
   std::error_code failure;
   if (!std::filesystem::exists(path, failure)) return refused("'" + path + "' does not exist");
   return load([&](hwloc_topology_t t) { return hwloc_topology_set_xml(t, path.c_str()); }, path,
-              "'" + path + "' is not an hwloc XML file that hwloc " + hwloc_version() + " can read");
+              "'" + path + "' is not an hwloc XML file that this hwloc (" + hwloc_version() + ") can read");
 }
 
 loaded_machine discover_host() {
   // hwloc falls back to the real machine, silently, when one of these is wrong; said explicitly it returns an error.
-  const char* const xml = std::getenv("HWLOC_XMLFILE");
-  const char* const synthetic = std::getenv("HWLOC_SYNTHETIC");
-  loaded_machine found = xml != nullptr && *xml != 0 ? load_xml(xml)
-                         : synthetic != nullptr && *synthetic != 0
-                             ? load_synthetic(synthetic)
-                             : load([](hwloc_topology_t) { return 0; }, "host", "hwloc cannot discover this system");
+  const auto from_variable = [](const char* name, loaded_machine (*load_it)(const std::string&)) -> loaded_machine {
+    const char* const value = std::getenv(name);
+    if (value == nullptr || *value == 0) return {};
+    loaded_machine found = load_it(value);
+    if (!found.machine) found.error = std::string(name) + ": " + found.error;
+    return found;
+  };
+  loaded_machine found = from_variable("HWLOC_XMLFILE", load_xml);
+  if (!found.machine && found.error.empty()) found = from_variable("HWLOC_SYNTHETIC", load_synthetic);
+  if (!found.machine && found.error.empty())
+    found = load([](hwloc_topology_t) { return 0; }, "host", "hwloc cannot discover this system");
   if (found.machine && found.machine->this_system) found.machine->name = "host";
   return found;
 }

@@ -26,7 +26,7 @@ loaded_machine load_xml(const std::string& path);
 // `host`, a built-in name (machines.h), a path, or a synthetic string.
 loaded_machine load_machine(std::string_view spec);
 
-// Library version at run time, for --version.
+// Version of the API the loaded library has, "2.8".
 std::string hwloc_version();
 
 }  // namespace heddle::core

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "bench_apps/commands/topo.h"
 #include "bench_apps/common/command.h"
 #include "bench_apps/schbench/schbench.h"
 
@@ -10,6 +11,8 @@ int main(int argc, char** argv) {
   static constexpr app_kind apps[] = {
       schbench_app,
   };
-  static const std::vector<command> commands = {};
+  static const std::vector<command> commands = {
+      topo_command,
+  };
   return run_program({argv + 1, argv + argc}, commands, apps);
 }
