@@ -98,11 +98,16 @@ const metric* run_result::find(std::string_view name) const {
 }
 
 ordered_json to_json(const metric& m) {
-  if (!m.is_distribution()) return {{"value", number(m.figure())}, {"better", name_of(m.better)}};
+  if (!m.is_distribution()) {
+    ordered_json single = {{"value", number(m.figure())}, {"better", name_of(m.better)}};
+    if (m.detail) single["detail"] = true;
+    return single;
+  }
   const histogram& h = m.samples();
   ordered_json out = {{"samples", h.samples()}};
   for (std::string_view name : statistic_names) out[std::string(name)] = number(m.figure(name));
   out["better"] = name_of(m.better);
+  if (m.detail) out["detail"] = true;  // explains another metric: `compare --from` leaves it out
   if (h.clamped() > 0) out["clamped"] = h.clamped();
   out["histogram_ns"] = ordered_json::array();
   for (const auto& b : h.buckets()) out["histogram_ns"].push_back({b.upper_ns, b.count});
