@@ -4,15 +4,19 @@
 
 #include "bench_apps/commands/topo.h"
 #include "bench_apps/common/command.h"
+#include "bench_apps/lab/compare.h"
+#include "bench_apps/pgbench/pgbench.h"
 #include "bench_apps/schbench/schbench.h"
 
 int main(int argc, char** argv) {
   using namespace heddle::bench;
   static constexpr app_kind apps[] = {
       schbench_app,
+      pgbench_app,
   };
   static const std::vector<command> commands = {
       topo_command,
+      compare_command,
   };
   return run_program({argv + 1, argv + argc}, commands, apps);
 }

@@ -9,7 +9,8 @@
 //   spin_until(t)      until the clock says so, however little work that is
 //   multiply(a, b, c, side)   a matrix product of 64-bit integers
 //   touch(p, n, a)     what roles communicate: a memory access on the host, charged by distance on a virtual machine
-//   word               a flag one role waits for: reset, post (only a post that finds it down wakes), wait (takes it down)
+//   word               a flag one role waits for: reset, post (only a post that finds it down wakes), wait (takes it down),
+//                      wait_until (false once the deadline has come)
 //   mutex, condition_variable, semaphore   as the standard's, with std::unique_lock
 //   cpu_count, llc_of_cpu   what the roles run on; cpu() and llc_of_cpu() speak OS ids
 //   describe(result)   workers, machine, settings and counters for the result
@@ -49,6 +50,7 @@ concept backend = requires(B& b, nanos d, void* p, uint64_t* matrix, run_result&
   word.reset();
   word.post();
   word.wait();
+  { word.wait_until(d) } -> std::same_as<bool>;
   mutex.lock();
   mutex.unlock();
   condition.wait(lock);

@@ -53,6 +53,18 @@ void thread_backend::word::wait() noexcept {
   }
 }
 
+bool thread_backend::word::wait_until(nanos deadline) noexcept {
+  const timespec until = to_timespec(deadline);
+  for (bool late = false;;) {
+    uint32_t up = 1;
+    if (state_.compare_exchange_strong(up, 0)) return true;
+    if (late) return false;
+    const long slept = syscall(SYS_futex, reinterpret_cast<uint32_t*>(&state_), FUTEX_WAIT_BITSET_PRIVATE, 0, &until,
+                               nullptr, FUTEX_BITSET_MATCH_ANY);
+    late = slept < 0 && errno == ETIMEDOUT;
+  }
+}
+
 void thread_backend::role::join() {
   thread_.join();
   if (*error_) std::rethrow_exception(*error_);

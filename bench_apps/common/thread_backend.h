@@ -33,6 +33,7 @@ class thread_backend {
     void reset() noexcept { state_.exchange(0); }
     void post() noexcept;
     void wait() noexcept;
+    bool wait_until(nanos deadline) noexcept;  // false: the deadline came first, the flag is still down
 
    private:
     std::atomic<uint32_t> state_{0};
