@@ -4,6 +4,7 @@
 #include <CLI/Version.hpp>
 #include <nlohmann/json.hpp>
 
+#include "affinity/discover.h"
 #include "bench_apps/common/command.h"
 
 namespace heddle::bench {
@@ -14,11 +15,13 @@ std::string version_text() {
   return fmt::format(
       "heddle {}\n"
       "  build     {}, {}\n"
+      "  hwloc     {} (interface)\n"
       "  CLI11     {}\n"
       "  fmt       {}.{}.{}\n"
       "  json      {}.{}.{}\n",
-      version(), HEDDLE_BUILD_TEXT, __VERSION__, CLI11_VERSION, FMT_VERSION / 10000, FMT_VERSION / 100 % 100,
-      FMT_VERSION % 100, NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH);
+      version(), HEDDLE_BUILD_TEXT, __VERSION__, core::hwloc_version(), CLI11_VERSION, FMT_VERSION / 10000,
+      FMT_VERSION / 100 % 100, FMT_VERSION % 100, NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
+      NLOHMANN_JSON_VERSION_PATCH);
 }
 
 }  // namespace heddle::bench
