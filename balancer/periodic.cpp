@@ -25,7 +25,6 @@ struct pass_view {
   const sched_domain& level() const noexcept { return chain()[s.pass.level]; }
   level_state& state() const noexcept { return s.levels[s.pass.level]; }
   nanos interval() const noexcept { return interval_of(state().interval, busy, w.machine.cpu_count(), w.set); }
-  std::span<const cpu_id> excluded() const noexcept { return {s.pass.excluded.data(), s.pass.excluded_count}; }
 };
 
 bool serialized(const pass_view& p) noexcept { return p.w.set.lb_serialize_numa && p.level().has(df_serialize); }
@@ -41,7 +40,7 @@ plan_answer plan_level(const pass_view& p, puller how) noexcept {
                                            .how = how,
                                            .now = p.now,
                                            .nr_failed = p.state().nr_failed,
-                                           .excluded = p.excluded()});
+                                           .excluded = p.s.pass.excluded.all()});
   if (a.compared && p.s.pass.level + 1 == p.chain().size())
     if (p.w.shared.overloaded.load(relaxed) != a.overloaded_cpu) p.w.shared.overloaded.store(a.overloaded_cpu, relaxed);
   return a;
@@ -74,7 +73,19 @@ bool push_due(const pass_view& p, const balance_plan& plan) noexcept {
   return plan.kind == pull_kind::task && p.state().nr_failed > constants_of(p.level(), p.w.set).cache_nice_tries + 2;
 }
 
+// The costs of newidle searches are forgotten here too, or a CPU that never tries would never try again.
+void decay_costs(balance_state& s, const settings& set, nanos now) noexcept {
+  bool any = false;
+  nanos sum{0};
+  for (level_state& level : s.levels) {
+    any |= decay_cost(level.newidle, now, set);
+    sum += level.newidle.max_cost;
+  }
+  if (any) s.max_idle_cost = std::max(cost_floor(set), sum);
+}
+
 void open_pass(balance_state& s, const settings& set, nanos now) noexcept {
+  decay_costs(s, set, now);
   s.pass = {.open = true, .next = saturating_add(now, nanos{horizon_units * set.balance_unit_ns})};
 }
 
@@ -85,9 +96,11 @@ void close_pass(balance_state& s) noexcept {
 
 }  // namespace
 
-balance_state::balance_state(const domain_tree& domains, cpu_id me, nanos now) {
+balance_state::balance_state(const domain_tree& domains, const settings& set, cpu_id me, nanos now)
+    : max_idle_cost(cost_floor(set)) {
   for (const sched_domain& level : domains.chain(me))
-    levels.push_back({.last_balance = now, .interval = level.shared->weight});
+    levels.push_back(
+        {.last_balance = now, .interval = level.shared->weight, .newidle = {.cost_stamp = now, .ratio_stamp = now}});
 }
 
 balance_plan balance_tick(const balance_world& w, balance_state& s, cpu_id me, puller how, nanos now) noexcept {
@@ -102,7 +115,7 @@ balance_plan balance_tick(const balance_world& w, balance_state& s, cpu_id me, p
     if (now < saturating_add(p.state().last_balance, p.interval())) continue;
     if (serialized(p) && !(s.pass.token = w.shared.take_token(me))) continue;
     s.pass.moved = 0;
-    s.pass.excluded_count = 0;
+    s.pass.excluded.clear();
     s.pass.retried = false;
     const balance_plan plan = plan_level(p, how).plan;
     if (plan.pull()) {
@@ -132,8 +145,7 @@ balance_plan report(const balance_world& w, balance_state& s, cpu_id me, const b
     return again;
   }
   if (outcome.pinned > 0 && outcome.left > 0) tell_parent(p, true);
-  if (outcome.all_pinned() && s.pass.excluded_count < s.pass.excluded.size()) {
-    s.pass.excluded[s.pass.excluded_count++] = plan.from;
+  if (outcome.all_pinned() && s.pass.excluded.add(plan.from)) {
     s.pass.retried = false;
     const balance_plan other = plan_level(p, plan.how).plan;
     if (other.pull()) return other;

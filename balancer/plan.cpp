@@ -58,7 +58,7 @@ plan_answer plan_balance(const balance_world& w, const plan_query& q) noexcept {
       busiest_cpu(w, *groups.busiest_group,
                   {.me = q.me, .kind = found.kind, .amount = found.amount, .now = q.now, .excluded = q.excluded});
   if (!valid(source.cpu)) {
-    plan.reason = source.pinned || !q.excluded.empty() ? balance_reason::only_pinned : balance_reason::no_busy_cpu;
+    plan.reason = source.pinned || !q.excluded.empty() ? balance_reason::only_pinned : balance_reason::no_busy_group;
     return answer;
   }
   plan.from = source.cpu;

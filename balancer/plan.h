@@ -6,8 +6,8 @@
 //                         while (plan.pull()) { ask plan.from; plan = report(world, state, me, plan, outcome, now); }
 //                         if (plan.push()) board.row(plan.from).push_to = 1 + plan.to;
 //                    } while (!plan.over());
-//   going idle       for (;;) { step = newidle_next(world, state, me, now, random); ... }      see newidle.h
-//   at the victim    detach_pass pass(world, plan, now); per fiber from the cold end: pass.consider(...)   see detach.h
+//   going idle       the same with newidle_next and newidle_report, see newidle.h
+//   at the victim    detach_pass, offered its fibers one by one from the cold end, see detach.h
 //
 // - Values in, decisions out: nothing here waits, locks, allocates or reads a clock. A pull may take as long as the
 //   mechanism likes; until it is reported, balance_tick answers `outstanding`.
@@ -43,10 +43,7 @@ struct balance_plan {
   bool pull() const noexcept { return kind != pull_kind::none && kind != pull_kind::push; }
   bool push() const noexcept { return kind == pull_kind::push; }
   // No level is left to look at now.
-  bool over() const noexcept {
-    return reason == balance_reason::not_due || reason == balance_reason::switched_off ||
-           reason == balance_reason::outstanding;
-  }
+  bool over() const noexcept { return reason <= balance_reason::searched; }
 };
 static_assert(sizeof(balance_plan) <= 32);
 

@@ -20,6 +20,9 @@ class balance_shared {
   atomic<bool> overloaded{false};
   // The earliest time at which a parked CPU is due (7.9).
   atomic<int64_t> nohz_next_ns{0};
+  // With blocked_decay = ilb: some CPU parked with blocked load, and when it is to be aged next.
+  atomic<bool> has_blocked{false};
+  atomic<int64_t> nohz_age_ns{0};
 
   // Serialized levels are balanced by one CPU at a time: taken for one level of one pass.
   bool take_token(cpu_id by) noexcept;
