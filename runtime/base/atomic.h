@@ -4,6 +4,8 @@
 
 #include <atomic>
 
+#include "runtime/base/ids.h"
+
 #if defined(HEDDLE_INTERLEAVE)
 #include "runtime/base/atomic_interleave.h"
 #endif
@@ -24,7 +26,7 @@ inline constexpr auto release = std::memory_order_release;
 inline constexpr auto acq_rel = std::memory_order_acq_rel;
 inline constexpr auto seq_cst = std::memory_order_seq_cst;
 
-inline constexpr size_t cache_line = 64;
+inline constexpr size_t cache_line = cache_line_bytes;
 
 // Orders the owner's plain accesses as seen by whoever issues a membarrier (asymmetric fence, light side).
 inline void compiler_barrier() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }

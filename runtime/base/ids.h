@@ -16,6 +16,7 @@ constexpr bool valid(cpu_id cpu) noexcept { return cpu != cpu_id::none; }
 
 // Instants (since the machine's epoch) and durations alike.
 using nanos = std::chrono::nanoseconds;
+inline constexpr size_t cache_line_bytes = 64;
 constexpr nanos never = nanos::max();
 
 // A deadline far in the future must not wrap into the past.

@@ -1,0 +1,61 @@
+// The one seam between the runtime and what it runs on. The host machine is real threads on real cores; the virtual machine
+// is any topology under a virtual clock. Only cold calls are here: hot operations know no machine (they test one attention
+// word, which the virtual machine keeps set).
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+#include "runtime/base/atomic.h"
+#include "runtime/base/ids.h"
+
+namespace heddle::core {
+
+// What a scheduling point was reached by: what the virtual machine charges for and what a trace shows.
+enum class op : uint8_t { yield, suspend, wake, spawn, exit, idle, join, sleep, access };
+
+enum class access : uint8_t { read, write };
+
+class machine {
+ public:
+  virtual ~machine() = default;
+
+  virtual bool is_virtual() const noexcept = 0;
+  virtual nanos now() noexcept = 0;
+  // False: no asymmetric fence here, owners must fence for themselves.
+  virtual bool has_barrier() const noexcept = 0;
+
+  // The cpu of ours that this plain thread runs on, or none.
+  virtual cpu_id current_cpu() const noexcept = 0;
+
+  // The carrier of `cpu` sleeps until unpark(cpu) or the deadline; an unpark that came before is not lost. May return early.
+  virtual void park(cpu_id cpu, nanos deadline) noexcept = 0;
+  virtual void unpark(cpu_id cpu) noexcept = 0;
+  // Every wait loop calls it.
+  virtual void relax() noexcept = 0;
+  // Work of a calibrated length; own_bytes is the working set it drags along (virtual machine only).
+  virtual void burn(nanos duration, size_t own_bytes) = 0;
+  // Spins until the clock says so: finishes on time although others ran meanwhile.
+  virtual void burn_until(nanos time) = 0;
+  // A memory access that communicates.
+  virtual void touch(void* object, size_t bytes, access how) = 0;
+  // Every plain access before this call is seen by whoever runs on `cpu` (none: on all cpus of the process), and the other
+  // way round. The heavy side of an asymmetric fence.
+  virtual void barrier(cpu_id cpu) noexcept = 0;
+  // The monitor sleeps; poke() ends it early.
+  virtual void nap(nanos duration) noexcept = 0;
+  virtual void poke() noexcept = 0;
+  // A plain thread waits while word == expected; false: the deadline passed.
+  virtual bool wait(std::atomic<uint32_t>& word, uint32_t expected, nanos deadline) noexcept = 0;
+  virtual void notify(std::atomic<uint32_t>& word) noexcept = 0;
+
+  // A scheduling point: the virtual machine charges for it and may run any other cpu. The host never gets here.
+  virtual void point(op kind) = 0;
+
+  // Starts one carrier per cpu, each running body(cpu), and the monitor where one is given. Throws std::system_error.
+  virtual void start(size_t cpus, std::function<void(cpu_id)> body, std::function<void()> monitor) = 0;
+  // Waits for the carriers to return from body. False: the deadline passed; what still runs is leaked.
+  virtual bool join(nanos deadline) = 0;
+};
+
+}  // namespace heddle::core

@@ -1,0 +1,79 @@
+// What a worker counts about itself: one writer, read by stats() at any time. Reasons of placements are counted by their own
+// names (affinity/wake.h).
+#pragma once
+
+#include <cstdint>
+
+#include "affinity/fork.h"
+#include "affinity/placement.h"
+#include "runtime/base/atomic.h"
+
+// name, meaning
+#define HEDDLE_COUNTERS(X)                                                                \
+  X(spawned, "fibers made")                                                               \
+  X(finished, "fibers ended")                                                             \
+  X(switches, "switches counted at the accounting windows")                               \
+  X(wakes_remote, "of these, pushed to another cpu's inbox")                              \
+  X(unparks, "sleeping cpus woken, a system call each")                                   \
+  X(parks, "times this cpu went to sleep")                                                \
+  X(polls_won, "times polling found work before the budget ended")                        \
+  X(idle_spin_ns, "time spent polling")                                                   \
+  X(idle_park_ns, "time spent asleep")                                                    \
+  X(inbox_taken, "fibers accepted from the inbox")                                        \
+  X(steals, "searches that found work")                                                   \
+  X(answered, "requests of thieves answered")                                             \
+  X(claims, "queues taken over from a cpu that stood still")                              \
+  X(claims_empty, "claims that found nothing")                                            \
+  X(chained, "halves pushed to an idle cpu (wake chain)")                                 \
+  X(stolen_from, "fibers given away")                                                     \
+  X(timers_fired, "timers that ended a wait")                                             \
+  X(timers_swept, "stale timers removed")                                                 \
+  X(waited_switch, "resumptions that had to wait for the fiber's last switch")            \
+  X(rescues, "rescues by the monitor")                                                    \
+  X(ticks, "housekeeping points")                                                         \
+  X(migrations, "fibers resumed on another cpu than before")                              \
+  X(balance_runs, "balance passes")                                                       \
+  X(balance_moved, "balance passes that asked for work")                                  \
+  X(newidle_tried, "newidle balance passes")                                              \
+  X(newidle_won, "newidle passes that asked for work")                                    \
+  X(run_ns, "time running fibers, from accounting")
+
+namespace heddle::core {
+
+enum class counter : uint32_t {
+#define HEDDLE_COUNTER_ID(name, meaning) name,
+  HEDDLE_COUNTERS(HEDDLE_COUNTER_ID)
+#undef HEDDLE_COUNTER_ID
+      count_
+};
+inline constexpr size_t counter_count = static_cast<size_t>(counter::count_);
+
+const char* counter_name(counter which) noexcept;
+const char* counter_meaning(counter which) noexcept;
+
+struct counters {
+  atomic<uint64_t> value[counter_count]{};
+
+  void add(counter which, uint64_t by = 1) noexcept { bump(value[static_cast<size_t>(which)], by); }
+  uint64_t get(counter which) const noexcept { return value[static_cast<size_t>(which)].load(relaxed); }
+};
+
+// Placements by reason; names from the lists beside the enums.
+struct reason_counters {
+  atomic<uint64_t> wake[wake_reason_count]{};
+  atomic<uint64_t> affine[affine_reason_count]{};
+  atomic<uint64_t> fork[fork_reason_count]{};
+  atomic<uint64_t> wide{0}, slow{0}, burst{0}, probes{0}, lost_races{0};
+
+  void add(wake_reason r) noexcept { bump(wake[static_cast<size_t>(r)], 1); }
+  void add(const placement& p) noexcept {
+    add(p.reason);
+    bump(affine[static_cast<size_t>(p.affine)], 1);
+    bump(probes, p.probes);
+    if (p.wide) bump(wide, 1);
+    if (p.slow) bump(slow, 1);
+    if (p.burst) bump(burst, 1);
+  }
+};
+
+}  // namespace heddle::core

@@ -1,0 +1,63 @@
+#include "runtime/sched/inbox.h"
+
+#include "runtime/sched/run_queue.h"
+#include "runtime/sched/scheduler.h"
+
+namespace heddle::core {
+
+void push_inbox(worker& to, waitable* first, waitable* last) noexcept {
+  to.row->pending.store(1, relaxed);  // board B2: before the push, so that it cannot stay set behind an emptied inbox
+  waitable* old = to.inbox.load(relaxed);
+  do last->next = old;
+  while (!to.inbox.compare_exchange_weak(old, first, seq_cst, relaxed));
+  cpu_state seen = to.state.load(seq_cst);  // I1
+  if (seen == cpu_state::parked) {
+    // One unparker per sleep: the others see `polling` and may rely on it.
+    if (to.state.compare_exchange_strong(seen, cpu_state::polling, seq_cst)) to.home->unpark(to);
+  } else if (seen == cpu_state::running && old == nullptr) {
+    to.on.load(acquire)->attention.fetch_or(att_inbox, seq_cst);
+  }
+}
+
+void send(worker& to, waitable* oldest_first) noexcept {
+  waitable* newest = nullptr;
+  waitable* oldest = oldest_first;
+  while (oldest_first) {
+    waitable* next = oldest_first->next;
+    oldest_first->next = newest;
+    newest = oldest_first;
+    oldest_first = next;
+  }
+  if (newest) push_inbox(to, newest, oldest);
+}
+
+uint32_t accept_inbox(worker& w) noexcept {
+  waitable* newest = w.inbox.exchange(nullptr, seq_cst);  // I2
+  w.row->pending.store(0, relaxed);
+  waitable* oldest = nullptr;
+  while (newest) {
+    waitable* next = newest->next;
+    newest->next = oldest;
+    oldest = newest;
+    newest = next;
+  }
+  uint32_t accepted = 0;
+  while (oldest) {
+    waitable* next = oldest->next;
+    if (oldest->flags & ff_message) {
+      auto* message = static_cast<timer_message*>(oldest);
+      for (const timer& t : message->timers)
+        if (!t.stale()) w.timers.arm(nanos{t.at}, *t.fiber, t.epoch);
+      w.next_timer.store(w.timers.first(), relaxed);
+      delete message;
+    } else {
+      push_tail(w, oldest);
+      accepted++;
+    }
+    oldest = next;
+  }
+  w.count.add(counter::inbox_taken, accepted);
+  return accepted;
+}
+
+}  // namespace heddle::core

@@ -1,0 +1,348 @@
+// A scheduler's start and end, and a fiber's.
+#include "runtime/sched/scheduler.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <system_error>
+
+#include "heddle/detail/errors.h"
+#include "heddle/detail/runtime.h"
+#include "runtime/base/check.h"
+#include "runtime/fiber/local.h"
+#include "runtime/sched/inbox.h"
+#include "runtime/sched/suspend.h"
+
+namespace heddle::core {
+namespace {
+
+// A worker keeps this many idle records for itself and trades with the shared pool in halves of it.
+constexpr uint32_t pooled_max = 256;
+constexpr size_t take_batch = 16;
+
+// A detached fiber's exception has nobody to go to: std::terminate, after saying whose it was. Shutdown's own is no fault.
+[[noreturn]] void die_of(const fiber_record& f) noexcept {
+  const char* what = "an exception";
+  std::string text;
+  try {
+    std::rethrow_exception(f.error);
+  } catch (const std::exception& e) {
+    text = e.what();
+    what = text.c_str();
+  } catch (...) {
+  }
+  std::fprintf(stderr, "heddle: detached fiber %llu '%s' ended by %s\n", static_cast<unsigned long long>(f.id), f.name, what);
+  std::terminate();
+}
+
+bool is_shutdown(const std::exception_ptr& error) noexcept {
+  try {
+    std::rethrow_exception(error);
+  } catch (const shutdown_error&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+void fiber_main() {
+  entered_context();
+  fiber_record& me = *this_carrier()->running();
+  me.entry(me.frame);
+  drop_locals(me);  // user destructors: before the bracket
+  detail::exit_fiber();
+}
+
+}  // namespace
+
+scheduler::scheduler(scheduler_options options)
+    : cpus(std::move(options.cpus)),
+      domains(cpus, {.reclaim_distance = static_cast<int>(options.initial.numa_reclaim_distance)}),
+      said(cpus),
+      on(std::move(options.on)),
+      pool(options.stack_bytes),
+      idle_sets(std::make_unique<idle_set[]>(cpus.llcs.size())),
+      log(std::move(options.log)),
+      shutdown_deadline(options.shutdown_deadline),
+      seed(options.seed) {
+  HEDDLE_ASSERT(cpus.cpu_count() > 0 && cpus.cpu_count() <= std::numeric_limits<int16_t>::max());
+  snapshots.push_back(std::make_unique<const settings>(options.initial));
+  rules.store(snapshots.back().get(), release);
+  for (size_t llc = 0; llc < cpus.llcs.size(); llc++) {
+    std::vector<cpu_id> members;
+    for (cpu_id cpu : cpus.llcs[llc]) members.push_back(cpu);
+    idle_sets[llc].init(std::move(members));
+  }
+  for (size_t i = 0; i < cpus.cpu_count(); i++) {
+    auto w = std::make_unique<worker>();
+    auto c = std::make_unique<carrier>();
+    w->home = c->home = this;
+    w->cpu = c->cpu = to_cpu(i);
+    w->row = &said.row(to_cpu(i));
+    w->llc = static_cast<uint32_t>(cpus.cpus[i].llc);
+    w->one_llc = cpus.llcs.size() == 1;
+    w->random = rng(seed * 0x9e3779b97f4a7c15u + i);
+    w->spin_budget_ns = options.initial.spin_ns;
+    copy_settings(*w, options.initial);
+    w->marks.emplace(said, w->cpu, options.initial);
+    w->on.store(c.get(), relaxed);
+    c->runs.store(w.get(), relaxed);
+    c->idle.home = this;
+    c->idle.cpu = static_cast<int16_t>(i);
+    c->idle.sp.store(&c->idle, relaxed);
+    std::strcpy(c->idle.name, "idle");
+    if (on->is_virtual()) c->attention.store(att_virtual, relaxed);
+    else if (!on->has_barrier()) c->attention.store(att_fence, relaxed);
+    workers.push_back(std::move(w));
+    carriers.push_back(std::move(c));
+  }
+  for (size_t llc = 0; llc < cpus.llcs.size(); llc++)
+    for (uint32_t at = 0; at < idle_sets[llc].members.size(); at++) worker_of(idle_sets[llc].members[at]).llc_position = at;
+  for (auto& w : workers) order_victims(*w);
+
+  const bool watch = options.initial.monitor;
+  on->start(workers.size(), [this](cpu_id cpu) { carrier_main(cpu); },
+            watch ? std::function<void()>([this] { monitor_main(); }) : std::function<void()>());
+}
+
+// What the hot paths need of the settings, without a pointer to follow.
+void scheduler::copy_settings(worker& w, const settings& rule) noexcept {
+  w.defer = rule.wake_defer;
+  w.pull = rule.wake_affine;
+  w.slot_on = rule.pick_slot;
+}
+
+// By distance: siblings, cache, node, machine; within a ring starting after oneself, so that thieves spread.
+void scheduler::order_victims(worker& w) {
+  const size_t n = cpus.cpu_count();
+  const auto rank = [&](cpu_id v) {
+    if (cpus.share_core(w.cpu, v)) return 0;
+    if (cpus.share_llc(w.cpu, v)) return 1;
+    return 1 + cpus.distance(w.cpu, v);
+  };
+  for (size_t k = 1; k < n; k++) w.victims.push_back(to_cpu((index_of(w.cpu) + k) % n));
+  std::stable_sort(w.victims.begin(), w.victims.end(), [&](cpu_id a, cpu_id b) { return rank(a) < rank(b); });
+}
+
+scheduler::~scheduler() {
+  if (!leaked) shutdown(shutdown_deadline);
+}
+
+// Readers hold a snapshot for one decision; old ones are kept, since nobody says when the last reader is done.
+void scheduler::change_settings(const settings& values) {
+  std::lock_guard guard(outside);
+  snapshots.push_back(std::make_unique<const settings>(values));
+  rules.store(snapshots.back().get(), release);
+}
+
+// ---- spawn -----------------------------------------------------------------------------------------------------------
+
+fiber_record& scheduler::prepare_spawn(size_t frame_bytes, size_t frame_align) {
+  if (refusing.load(relaxed)) throw shutdown_error("heddle: spawn after shutdown");
+  fiber_record* f = nullptr;
+  carrier* c = this_carrier();
+  if (c && c->home == this) {
+    worker& w = reenter(*on, *c);
+    // F1: a record whose last fiber is still on its cpu is not taken; the next one is as good.
+    if (waitable* first = w.pool; first && first->sp.load(acquire)) {
+      w.pool = first->next;
+      w.pooled--;
+      f = as_fiber(first);
+    }
+    leave(*c);
+    if (!f) {
+      waitable* batch = pool.take(take_batch);
+      f = as_fiber(batch);
+      worker& again = reenter(*on, *c);
+      for (waitable* rest = batch->next; rest;) {
+        waitable* next = rest->next;
+        rest->next = again.pool;
+        again.pool = rest;
+        again.pooled++;
+        rest = next;
+      }
+      leave(*c);
+    }
+  } else {
+    std::lock_guard guard(outside);
+    if (!outside_pool || !outside_pool->sp.load(acquire)) {
+      waitable* batch = pool.take(take_batch);
+      waitable* last = batch;
+      while (last->next) last = last->next;
+      last->next = outside_pool;
+      outside_pool = batch;
+    }
+    f = as_fiber(outside_pool);
+    outside_pool = f->next;
+  }
+  while (f->sp.load(acquire) == nullptr) on->relax();
+  HEDDLE_DEBUG_ASSERT(frame_align <= cache_line);
+  const auto top = reinterpret_cast<uintptr_t>(f->stack_top) - frame_bytes;
+  f->frame = reinterpret_cast<void*>(top & ~(std::max<uintptr_t>(frame_align, 16) - 1));
+  return *f;
+}
+
+void scheduler::unprepare(fiber_record& f) noexcept {
+  std::lock_guard guard(outside);
+  f.next = outside_pool;
+  outside_pool = &f;
+}
+
+void scheduler::submit(fiber_record& f) {
+  f.home = this;
+  f.flags = f.pin >= 0 ? ff_restricted : 0;
+  f.cancelled.store(0, relaxed);
+  f.account.store(0, relaxed);
+  f.eh_caught = nullptr;
+  f.eh_uncaught = 0;
+  f.err = 0;
+  f.wake = {};
+  f.joiner.store(joiner_none, relaxed);
+  f.stop_requested.store(false, relaxed);
+  f.waiting_on.store(wait_kind::nothing, relaxed);
+  f.live.store(true, relaxed);
+  prepare_context(f, &fiber_main);
+  carrier* c = this_carrier();
+  if (!c || c->home != this) {
+    f.id = (outside_spawned.fetch_add(1, relaxed) + 1) * (workers.size() + 1) + workers.size();
+    return start_outside(f);
+  }
+  worker& w = enter(*c, op::spawn);
+  f.id = ++w.spawned * (workers.size() + 1) + index_of(w.cpu);
+  w.count.add(counter::spawned);
+  worker* to = f.pin >= 0 && to_cpu(static_cast<size_t>(f.pin)) != w.cpu ? &worker_of(to_cpu(static_cast<size_t>(f.pin))) : nullptr;
+  if (!to) {
+    f.cpu = static_cast<int16_t>(w.cpu);
+    maybe_chain(*this, w);  // at every operation that makes work, not only at picks: the maker may be a hog
+    push_tail(w, &f);
+    return leave(*c);
+  }
+  f.cpu = static_cast<int16_t>(to->cpu);
+  leave(*c);
+  push_inbox(*to, &f);
+}
+
+// ---- end of a fiber --------------------------------------------------------------------------------------------------
+
+void scheduler::recycle(worker& w, fiber_record& f) noexcept {
+  f.live.store(false, relaxed);
+  f.next = w.pool;
+  w.pool = &f;
+  if (++w.pooled <= pooled_max) return;
+  // The colder half goes where other workers and threads can have it.
+  waitable* keep = w.pool;
+  for (uint32_t i = 1; i < pooled_max / 2; i++) keep = keep->next;
+  pool.give(keep->next);
+  keep->next = nullptr;
+  w.pooled = pooled_max / 2;
+}
+
+void scheduler::give_back(fiber_record& f) noexcept {
+  carrier* c = this_carrier();
+  if (c && c->home == this) {
+    worker& w = reenter(*on, *c);
+    recycle(w, f);
+    return leave(*c);
+  }
+  f.live.store(false, relaxed);
+  std::lock_guard guard(outside);
+  f.next = outside_pool;
+  outside_pool = &f;
+}
+
+void scheduler::detach(fiber_record& f) noexcept {
+  uintptr_t nobody = joiner_none;
+  if (f.joiner.compare_exchange_strong(nobody, joiner_detached, acq_rel, acquire)) return;
+  drop_error(f);  // it had ended
+  give_back(f);
+}
+
+// Nobody will ask for the error of a detached fiber.
+void scheduler::drop_error(fiber_record& f) noexcept {
+  if (!f.error) return;
+  if (!is_shutdown(f.error)) die_of(f);
+  f.error = nullptr;
+}
+
+void scheduler::request_stop(fiber_record& f) noexcept { f.stop_requested.store(true, release); }
+
+uint64_t scheduler::live() const noexcept {
+  uint64_t made = outside_spawned.load(relaxed), ended = 0;
+  for (const auto& w : workers) {
+    ended += w->count.get(counter::finished);
+    made += w->count.get(counter::spawned);
+  }
+  return made - ended;
+}
+
+// ---- shutdown (design 2b rule 12) ------------------------------------------------------------------------------------
+
+// Stops every carrier by its claim, so that no bracket is open, and cancels every wait that can be cancelled. Plain threads may
+// be waking meanwhile: they claim by compare-exchange (wait.h, L3), as we do.
+void scheduler::cancel_waits() noexcept {
+  std::vector<carrier*> held;
+  for (auto& c : carriers) {
+    while (!claim_carrier(*on, *c)) on->relax();
+    held.push_back(c.get());
+  }
+  std::vector<fiber_record*> woken;
+  pool.for_each([&](fiber_record& f) {
+    if (!f.live.load(relaxed) || f.home != this || (f.flags & ff_shielded)) return;
+    const uint64_t word = f.wait_state.load(acquire);
+    if (phase_of(word) != wait_phase::waiting || f.waiting_on.load(relaxed) == wait_kind::nothing) return;
+    if (!claim_epoch(f, epoch_of(word), wait_phase::cancelled)) return;
+    f.cancelled.store(1, relaxed);
+    woken.push_back(&f);
+  });
+  for (carrier* c : held) unclaim(*c);
+  for (fiber_record* f : woken) push_inbox(worker_of(to_cpu(static_cast<size_t>(f->cpu))), f);
+}
+
+std::vector<stuck_fiber> scheduler::survivors() const {
+  std::vector<stuck_fiber> left;
+  pool.for_each([&](fiber_record& f) {
+    if (!f.live.load(acquire) || f.joiner.load(acquire) == joiner_done) return;
+    left.push_back(describe(f));
+  });
+  return left;
+}
+
+std::vector<stuck_fiber> scheduler::shutdown(nanos deadline) {
+  if (stopping.load(acquire)) return {};
+  refusing.store(1, seq_cst);
+  pool.for_each([](fiber_record& f) { f.stop_requested.store(true, relaxed); });
+  cancelling.store(1, seq_cst);
+  for (auto& c : carriers) c->attention.fetch_or(att_cancel, seq_cst);
+  const nanos until = saturating_add(on->now(), deadline);
+  // Shielded waits and fibers that were running come round again, so cancel until nothing is left.
+  while (live() > 0 && on->now() < until) {
+    cancel_waits();
+    std::atomic<uint32_t> word{0};
+    on->wait(word, 0, std::min(until, on->now() + nanos{1'000'000}));
+  }
+  std::vector<stuck_fiber> left;
+  if (live() > 0) left = survivors();
+  stopping.store(1, seq_cst);
+  for (auto& w : workers) on->unpark(w->cpu);
+  on->poke();
+  if (!on->join(left.empty() ? never : saturating_add(on->now(), nanos{100'000'000})) || !left.empty()) leaked = true;
+  return left;
+}
+
+stuck_fiber scheduler::describe(const fiber_record& f) const {
+  static constexpr const char* names[] = {"nothing", "mutex", "condition_variable", "counting_semaphore", "latch", "barrier",
+                                          "channel push", "channel pop", "join", "sleep"};
+  stuck_fiber d{.id = f.id, .name = f.name, .state = "ready", .waiting_on = ""};
+  if (phase_of(f.wait_state.load(relaxed)) == wait_phase::waiting) {
+    d.state = "waiting";
+    d.waiting_on = names[static_cast<size_t>(f.waiting_on.load(relaxed))];
+  } else {
+    for (const auto& c : carriers)
+      if (c->current.load(relaxed) == &f) d.state = "running on cpu " + std::to_string(cpus.os_id(c->cpu));
+  }
+  return d;
+}
+
+}  // namespace heddle::core

@@ -1,0 +1,72 @@
+// The one unpinned thread: ticks every rescue_ns/2 while somebody runs, and takes over what waits behind a worker that stood
+// still since the last tick. When nothing runs its naps grow, and an unpark ends them.
+#include "runtime/sched/inbox.h"
+#include "runtime/sched/scheduler.h"
+
+namespace heddle::core {
+namespace {
+
+constexpr nanos nap_max{500'000'000};
+
+uint64_t progress_of(const worker& v) noexcept {
+  const carrier* c = v.on.load(acquire);
+  return static_cast<uint64_t>(c->last_tick.load(relaxed)) * 67 + static_cast<uint32_t>(c->countdown.load(relaxed));
+}
+
+}  // namespace
+
+void scheduler::monitor_main() {
+  std::vector<uint64_t> last(workers.size());
+  std::vector<char> moved(workers.size());
+  nanos nap{rules.load(acquire)->rescue_ns / 2};
+  while (stopping.load(acquire) == 0) {
+    const settings& rule = *rules.load(acquire);
+    const nanos shortest{rule.rescue_ns / 2};
+    monitor_sleeps.store(nap > shortest, seq_cst);
+    on->nap(nap);
+    monitor_sleeps.store(0, relaxed);
+    if (stopping.load(acquire)) break;
+
+    bool any = false;
+    for (size_t i = 0; i < workers.size(); i++) {
+      worker& v = *workers[i];
+      const uint64_t p = progress_of(v);
+      moved[i] = p != last[i];
+      last[i] = p;
+      any = any || moved[i] || v.state.load(relaxed) != cpu_state::parked || v.inbox.load(relaxed);
+    }
+    nap = any ? shortest : std::min(nap * 2, nap_max);
+    if (rule.stall_rescue)
+      for (size_t i = 0; i < workers.size(); i++)
+        if (!moved[i]) rescue(*workers[i], moved);
+  }
+}
+
+// A worker that stood still: stuck in a fiber, unparked but without its cpu, or simply idle.
+void scheduler::rescue(worker& v, const std::vector<char>& moved) {
+  const bool has_inbox = v.inbox.load(relaxed) != nullptr;
+  if (v.state.load(relaxed) != cpu_state::running && !has_inbox) return;
+  const int64_t now = on->now().count();
+  const bool ready = v.row->movable.load(relaxed) > 0 || (v.slot.load(relaxed) && v.slot_movable.load(relaxed)) || has_inbox;
+  if (!ready && v.next_timer.load(relaxed) > now) return;
+
+  cpu_id to = idle_set_of(v).find(v.cpu, [](cpu_id) { return true; });
+  for (cpu_id x : v.victims) {
+    if (valid(to)) break;
+    if (moved[index_of(x)] || worker_of(x).state.load(relaxed) != cpu_state::running) to = x;
+  }
+  if (!valid(to)) return;
+  carrier* c = claim_worker(*on, v);
+  if (!c) return;
+  uint32_t taken = 0;
+  timer_message* moving = nullptr;
+  waitable* list = strip(v, UINT32_MAX, true, taken, moving);
+  unclaim(*c);
+  if (list) {
+    rescues.fetch_add(1, relaxed);
+    send(worker_of(to), list);
+  }
+  if (moving) push_inbox(worker_of(to), moving);
+}
+
+}  // namespace heddle::core

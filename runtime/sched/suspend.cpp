@@ -1,0 +1,121 @@
+// The out-of-line halves of yield, sleep and join, and the end of a fiber.
+#include "runtime/sched/suspend.h"
+#include "runtime/sched/threads.h"
+
+#include "heddle/detail/runtime.h"
+#include "runtime/base/check.h"
+#include "runtime/sched/inbox.h"
+
+namespace heddle::core {
+
+#if HEDDLE_SWITCH_INSIDE
+namespace {
+constinit thread_local carrier* current_carrier = nullptr;
+}
+#if HEDDLE_TSAN
+__attribute__((no_sanitize("thread")))
+#endif
+[[gnu::noinline]] carrier* this_carrier() noexcept {
+  asm volatile("");
+  return current_carrier;
+}
+#else
+constinit thread_local carrier* current_carrier = nullptr;
+#endif
+[[gnu::noinline]] void set_this_carrier(carrier* c) noexcept { current_carrier = c; }
+
+void refuse_wait(carrier& c) {
+  if (c.current.load(relaxed)->flags & ff_shielded) return;
+  leave(c);
+  detail::throw_cancelled(*c.current.load(relaxed));
+}
+
+}  // namespace heddle::core
+
+namespace heddle::detail {
+
+using namespace heddle::core;
+
+[[gnu::noinline]] switch_target pick_yield() {
+  carrier* c = this_carrier();
+  if (__builtin_expect(!c, 0)) return pick_yield_thread();
+  worker& w = enter(*c, op::yield);
+  waitable* n = pop(w);
+  if (!n) {
+    leave(*c);
+    return nowhere;
+  }
+  // Before the yielder is queued: the chain must not give away a fiber that is not saved.
+  maybe_chain(*c->home, w);
+  waitable& me = *c->running();
+  push_list(w, &me);
+  return commit(*c, w, me, *n);
+}
+
+[[gnu::noinline]] switch_target pick_sleep(int64_t until_ns) {
+  carrier* c = this_carrier();
+  if (!c) return pick_sleep_thread(until_ns);
+  worker& w = enter(*c, op::sleep);
+  check_cancelled(*c);
+  fiber_record& me = *c->running();
+  me.flags |= ff_timed;  // the canceller competes with the timer
+  begin_wait(*c, me, wait_kind::sleep, nullptr);
+  w.timers.arm(nanos{until_ns}, me, epoch_of(me.wait_state.load(relaxed)));
+  w.next_timer.store(w.timers.first(), relaxed);
+  return next(*c->home, *c, w, me);
+}
+
+[[gnu::noinline]] switch_target pick_join(fiber_head& joined) {
+  auto& f = static_cast<fiber_record&>(static_cast<waitable&>(joined));
+  if (f.joiner.load(acquire) == joiner_done) return nowhere;
+  carrier* c = this_carrier();
+  if (!c) {
+    join_thread(f);
+    return nowhere;
+  }
+  worker& w = enter(*c, op::join);
+  check_cancelled(*c);
+  fiber_record& me = *c->running();
+  begin_wait(*c, me, wait_kind::join, &f);
+  f.joiner_epoch = epoch_of(me.wait_state.load(relaxed));
+  uintptr_t nobody = joiner_none;
+  // acq_rel: publishes the epoch; the acquire pairs with the exchange in exit_fiber.
+  if (!f.joiner.compare_exchange_strong(nobody, reinterpret_cast<uintptr_t>(static_cast<waitable*>(&me)), acq_rel, acquire)) {
+    abandon_wait(me);
+    leave(*c);
+    return nowhere;
+  }
+  return next(*c->home, *c, w, me);
+}
+
+// The running fiber has ended: its frame's result is set. Never returns; the record is reused only after the switch (F1).
+[[noreturn, gnu::noinline]] void exit_fiber() {
+  carrier* c = this_carrier();
+  scheduler& s = *c->home;
+  if (fiber_record& me = *c->running(); me.error && me.joiner.load(relaxed) == joiner_detached) s.drop_error(me);
+  worker& w = enter(*c, op::exit);
+  fiber_record& me = *c->running();
+  w.count.add(counter::finished);
+  me.sp.store(nullptr, relaxed);
+  const uintptr_t joiner = me.joiner.exchange(joiner_done, acq_rel);
+  if (joiner == joiner_detached) {
+    if (__builtin_expect(me.error != nullptr, 0)) s.drop_error(me);  // detached just now
+    s.recycle(w, me);
+  } else if (joiner != joiner_none) {
+    auto& j = *reinterpret_cast<waitable*>(joiner);
+    if (j.flags & ff_thread) {
+      wake_thread(static_cast<thread_waiter&>(j));
+    } else {
+      // The joiner's epoch was published with the pointer; a joiner that was cancelled has moved on.
+      const uint64_t waiting = wait_word(me.joiner_epoch, wait_phase::waiting);
+      uint64_t expected = waiting;
+      if (j.wait_state.load(relaxed) == waiting &&
+          j.wait_state.compare_exchange_strong(expected, wait_word(me.joiner_epoch, wait_phase::notified), acq_rel, relaxed))
+        if (worker* to = s.ready(*c, w, *as_fiber(&j))) push_inbox(*to, &j);
+    }
+  }
+  switch_to(next(s, *c, w, me, true));
+  __builtin_unreachable();
+}
+
+}  // namespace heddle::detail

@@ -1,0 +1,78 @@
+// How an operation that gives up its cpu ends: choose the next fiber, hand over what belongs to the thread, and return the two
+// ends of the switch to the inlined stub. Inside the bracket; the switch itself leaves it (B2).
+#pragma once
+
+#include "heddle/detail/switch.h"
+#include "runtime/sched/run_queue.h"
+#include "runtime/sched/scheduler.h"
+#include "runtime/sched/wait.h"
+
+namespace heddle::core {
+
+using detail::switch_target;
+
+inline constexpr switch_target nowhere{nullptr, nullptr};
+
+// Ready work remains here, a cpu of this cache idles, and nobody searches: half of what may move goes there (design 2b rule 6).
+[[gnu::always_inline]] inline void maybe_chain(scheduler& s, worker& w) noexcept {
+  if (w.row->movable.load(relaxed) == 0) return;
+  idle_set& near = s.idle_set_of(w);
+  if (near.idle.load(relaxed) != 0 && near.searching.load(relaxed) == 0) s.chain(w);
+}
+
+[[gnu::always_inline]] inline switch_target commit(carrier& c, worker& w, waitable& from, waitable& to,
+                                                   [[maybe_unused]] bool last = false) noexcept {
+  while (__builtin_expect(to.sp.load(acquire) == nullptr, 0)) {  // F1: still on the cpu it leaves
+    w.count.add(counter::waited_switch);
+    c.home->on->relax();
+  }
+  const auto here = static_cast<int16_t>(w.cpu);
+  if (__builtin_expect(to.cpu != here, 0)) {
+    to.cpu = here;
+    w.count.add(counter::migrations);
+  }
+  // Accounting: `from` ran one more segment of this window; a suspect is timed alone, so the next operation ticks.
+  c.window[c.segments++ % window_segments] = as_fiber(&from);
+  if (__builtin_expect((to.account.load(relaxed) & af_suspect) != 0, 0)) c.countdown.store(0, relaxed);
+  c.current.store(&to, relaxed);
+  from.eh_caught = c.exceptions->caught;
+  from.eh_uncaught = c.exceptions->uncaught;
+  from.err = *c.err;
+  c.exceptions->caught = to.eh_caught;
+  c.exceptions->uncaught = to.eh_uncaught;
+  *c.err = to.err;
+#if HEDDLE_SWITCH_INSIDE
+  switch_inside(from, to, c, last);
+  return nowhere;
+#else
+  return {&from, &c};
+#endif
+}
+
+// Somebody else runs: `from` is published, or has ended.
+[[gnu::always_inline]] inline switch_target next(scheduler& s, carrier& c, worker& w, waitable& from, bool last = false) noexcept {
+  bump(w.row->nr, -1);
+  waitable* n = w.slot.load(relaxed);
+  if (n) {
+    w.slot.store(nullptr, relaxed);
+  } else if ((n = pop_list(w)) == nullptr) {
+    return commit(c, w, from, c.idle, last);
+  }
+  maybe_chain(s, w);
+  return commit(c, w, from, *n, last);
+}
+
+// Shutdown: an operation that would wait throws instead. Leaves the bracket when it does.
+void refuse_wait(carrier& c);
+[[gnu::always_inline]] inline void check_cancelled(carrier& c) {
+  if (__builtin_expect((c.attention.load(relaxed) & att_cancel) != 0, 0)) refuse_wait(c);
+}
+
+// The second half of a claimed waiter's wake-up for callers that hold nothing.
+void wake(waitable& f) noexcept;
+void wake_thread(thread_waiter& t) noexcept;
+
+// A plain thread's wait; false: the deadline passed. The caller settles under the list's lock which it was (L5).
+bool wait_thread(thread_waiter& t, nanos deadline) noexcept;
+
+}  // namespace heddle::core

@@ -1,0 +1,19 @@
+// What a plain thread has to do with machines: the thread that made a virtual runtime drives its clock.
+#pragma once
+
+#include "heddle/detail/switch.h"
+#include "runtime/machine/machine.h"
+
+namespace heddle::detail {
+switch_target pick_yield_thread();
+switch_target pick_sleep_thread(int64_t until_ns);
+void join_thread(fiber_head& f);
+}  // namespace heddle::detail
+
+namespace heddle::core {
+
+void drive_by_this_thread(machine* m) noexcept;
+machine* machine_of_this_thread() noexcept;
+void notify_word(std::atomic<uint32_t>& word) noexcept;
+
+}  // namespace heddle::core

@@ -1,0 +1,65 @@
+// Housekeeping, every refill-th operation: the refill adapts so that looks stay about 10 us apart whatever the fibers cost.
+#include "runtime/sched/inbox.h"
+#include "runtime/sched/run_queue.h"
+#include "runtime/sched/scheduler.h"
+#include "runtime/sched/wait.h"
+
+namespace heddle::core {
+
+void slow_enter(carrier& c, op kind) {
+  scheduler& s = *c.home;
+  if (c.attention.load(relaxed) & att_virtual) {
+    leave(c);
+    s.on->point(kind);  // may run any other virtual cpu
+    set_inside(c);
+  }
+  if (c.attention.load(acquire) & (att_claim | att_fence)) wait_out_claim(*s.on, c);
+  worker* w = c.runs.load(relaxed);
+  const uint32_t seen = c.attention.load(relaxed);
+  if (seen & att_inbox) {
+    c.attention.fetch_and(~att_inbox, seq_cst);
+    accept_inbox_if_any(*w);
+  }
+  if (seen & att_request) {
+    c.attention.fetch_and(~att_request, seq_cst);
+    s.answer_request(*w);
+  }
+  if (c.countdown.load(relaxed) < 0) s.tick(c, *w);
+}
+
+void scheduler::tick(carrier& c, worker& w) {
+  const settings& rule = *rules.load(acquire);
+  const int64_t now = on->now().count();
+  const int64_t since = now - c.last_tick.load(relaxed);
+  c.last_tick.store(now, relaxed);
+  if (since > 2 * rule.tick_ns)
+    c.refill = std::max(1, c.refill / 2);
+  else if (since < rule.tick_ns)
+    c.refill = std::min<int32_t>(window_segments, c.refill * 2);
+  c.countdown.store(c.refill, relaxed);
+  w.count.add(counter::ticks);
+  w.count.add(counter::switches, c.segments);
+  c.segments = 0;
+  copy_settings(w, rule);
+  w.marks->tick(rule);
+  accept_inbox_if_any(w);
+  fire_timers(w, nanos{now});
+  slot_to_list(w);
+  chain_far(w);
+}
+
+void scheduler::fire_timers(worker& w, nanos now) noexcept {
+  if (w.timers.first() > now.count()) return;
+  while (w.timers.first() <= now.count()) {
+    const timer t = w.timers.pop();
+    if (!claim_epoch(*t.fiber, t.epoch, wait_phase::timed_out)) continue;
+    w.count.add(counter::timers_fired);
+    if (t.fiber->pin >= 0 && to_cpu(static_cast<size_t>(t.fiber->pin)) != w.cpu)
+      push_inbox(worker_of(to_cpu(static_cast<size_t>(t.fiber->pin))), t.fiber);
+    else
+      push_tail(w, t.fiber);
+  }
+  w.next_timer.store(w.timers.first(), relaxed);
+}
+
+}  // namespace heddle::core

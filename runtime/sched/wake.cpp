@@ -1,0 +1,157 @@
+// The mechanism of a wake-up: a claimed fiber becomes ready. Who woke is in sync/*.cpp and time; where it goes is decided in
+// affinity/wake.cpp.
+#include "affinity/wake.h"
+#include "affinity/wake_wide.h"
+#include "runtime/base/check.h"
+#include "runtime/sched/inbox.h"
+#include "runtime/sched/suspend.h"
+#include "runtime/sched/threads.h"
+
+namespace heddle::core {
+
+namespace {
+
+// The wakee takes its place on its waker's own cpu. Before it is queued: the chain may give away half of what waited.
+[[gnu::always_inline]] inline void queue_here(scheduler& s, worker& w, fiber_record& f) noexcept {
+  maybe_chain(s, w);
+  if (w.slot_on)
+    push_slot(w, &f);
+  else
+    push_tail(w, &f);
+}
+
+cpu_id last_cpu(const fiber_record& f) noexcept { return to_cpu(static_cast<size_t>(f.cpu)); }
+
+fiber_load load_of(const fiber_record& f) noexcept {
+  return {.weight = f.load.weight, .h_load = f.load.load_avg, .util = f.load.util_avg};
+}
+
+}  // namespace
+
+// The hot half: what may simply follow its waker (affinity/wake.h, defers(), with the worker's copies of the settings).
+worker* scheduler::ready(carrier& c, worker& w, fiber_record& f) noexcept {
+  if (__builtin_expect(f.home != this, 0)) return f.home->place_outside(f);
+  fiber_record& waker = *c.running();
+  const bool near = f.cpu == static_cast<int16_t>(w.cpu) || (w.pull && (w.one_llc || cpus.share_llc(last_cpu(f), w.cpu)));
+  const bool stays = w.defer && near && !(f.flags & ff_restricted) && !(waker.account.load(relaxed) & af_long);
+  if (__builtin_expect(!stays, 0)) return place_ready(c, w, f);
+  if (__builtin_expect(waker.wake.last_wakee != static_cast<uint32_t>(f.id), 0))
+    record_wakee(*rules.load(relaxed), waker.wake, static_cast<uint32_t>(f.id), nanos{c.last_tick.load(relaxed)});
+  w.reasons.add(wake_reason::deferred);
+  queue_here(*this, w, f);
+  return nullptr;
+}
+
+// The policy's half: where does it go, and is that cpu still free when we claim it?
+[[gnu::noinline]] worker* scheduler::place_ready(carrier& c, worker& w, fiber_record& f) noexcept {
+  fiber_record& waker = *c.running();
+  const bool is_fiber = &waker != &c.idle;
+  const wakeup k{.prev = last_cpu(f),
+                 .waker = w.cpu,
+                 .wakee = static_cast<uint32_t>(f.id),
+                 .allowed = f.allowed,
+                 .load = load_of(f),
+                 .waker_load = load_of(waker),
+                 .memory = &f.wake,
+                 .waker_memory = is_fiber ? &waker.wake : nullptr,
+                 .now = on->now()};
+  const placement p = place_claimed(k, w.reasons);
+  if (p.cpu == w.cpu) {
+    queue_here(*this, w, f);
+    return nullptr;
+  }
+  w.count.add(counter::wakes_remote);
+  return &worker_of(p.cpu);
+}
+
+// A placement, and the claim of the cpu if it idles: two wakers must not choose one idle cpu (policy-reference 0.1, F05).
+placement scheduler::place_claimed(const wakeup& k, reason_counters& reasons) noexcept {
+  const settings& rule = *rules.load(acquire);
+  placement p = place_wakeup(cpus, domains, said, rule, k);
+  if (p.cpu != k.waker && said.idle(p.cpu) && !said.claim(p.cpu)) {
+    bump(reasons.lost_races, 1);
+    p = search_again(cpus, domains, said, rule, k, p);
+  }
+  reasons.add(p);
+  return p;
+}
+
+// From a plain thread, or a carrier of another scheduler. Which cpu the thread runs on matters more than anything: a worker
+// that sleeps there costs 2 us to wake, one elsewhere 25-50, and one that polls elsewhere 0.3.
+worker* scheduler::place_outside(fiber_record& f) noexcept {
+  if (f.flags & ff_restricted) return &worker_of(to_cpu(static_cast<size_t>(f.pin)));
+  const cpu_id here = on->current_cpu();
+  if (!valid(here)) return &worker_of(last_cpu(f));
+  worker& local = worker_of(here);
+  const cpu_id polls = idle_set_of(local).find(here, [&](cpu_id x) { return worker_of(x).state.load(relaxed) == cpu_state::polling; });
+  if (valid(polls) && worker_of(polls).state.load(relaxed) == cpu_state::polling) return &worker_of(polls);
+  if (worker_of(last_cpu(f)).state.load(relaxed) == cpu_state::polling) return &worker_of(last_cpu(f));
+  local.guest.store(1, relaxed);
+  return &local;
+}
+
+void scheduler::ready_from_outside(fiber_record& f) noexcept { push_inbox(*place_outside(f), &f); }
+
+// A new fiber from outside.
+void scheduler::start_outside(fiber_record& f) noexcept {
+  f.cpu = static_cast<int16_t>(f.id / (workers.size() + 1) % workers.size());
+  worker& to = *place_outside(f);
+  f.cpu = static_cast<int16_t>(to.cpu);
+  push_inbox(to, &f);
+}
+
+void scheduler::unpark(worker& w) noexcept {
+  on->unpark(w.cpu);
+  if (monitor_sleeps.load(relaxed)) on->poke();
+}
+
+// One push per announcement: whoever clears the target's bit pushes, and the target announces again when it idles again.
+[[gnu::noinline]] void scheduler::chain(worker& w) noexcept {
+  idle_set& near = idle_set_of(w);
+  const cpu_id to = near.find(w.cpu, [&](cpu_id x) { return worker_of(x).state.load(relaxed) == cpu_state::polling; });
+  if (!valid(to) || !near.withdraw(worker_of(to).llc_position)) return;
+  uint32_t taken = 0;
+  const uint32_t half = (w.row->movable.load(relaxed) + 1) / 2;
+  waitable* list = core::detach(w, half, false, taken, [](waitable&) { return true; });
+  if (!list) return;
+  w.count.add(counter::chained);
+  w.count.add(counter::stolen_from, taken);
+  send(worker_of(to), list);
+}
+
+// The same across caches, nearest first, from the tick: no cpu may idle beside a queue for long, whatever the level.
+void scheduler::chain_far(worker& w) noexcept {
+  if (w.row->movable.load(relaxed) == 0) return;
+  for (cpu_id victim : w.victims) {
+    worker& other = worker_of(victim);
+    idle_set& set = idle_set_of(other);
+    if (other.llc == w.llc || set.idle.load(relaxed) == 0 || set.searching.load(relaxed) != 0) continue;
+    if (!set.withdraw(other.llc_position)) continue;
+    uint32_t taken = 0;
+    waitable* list = core::detach(w, (w.row->movable.load(relaxed) + 1) / 2, false, taken, [](waitable&) { return true; });
+    if (!list) return;
+    w.count.add(counter::chained);
+    w.count.add(counter::stolen_from, taken);
+    return send(other, list);
+  }
+}
+
+void wake_thread(thread_waiter& t) noexcept {
+  // The waiter may return and be gone as soon as the word is set; the futex wake needs its address only.
+  std::atomic<uint32_t>& word = t.word;
+  word.store(1, release);
+  notify_word(word);
+}
+
+void wake(waitable& f) noexcept {
+  if (f.flags & ff_thread) return wake_thread(static_cast<thread_waiter&>(f));
+  fiber_record& fiber = *as_fiber(&f);
+  carrier* c = this_carrier();
+  if (!c || c->home != fiber.home) return fiber.home->ready_from_outside(fiber);
+  worker& w = enter(*c, op::wake);
+  worker* to = fiber.home->ready(*c, w, fiber);
+  leave(*c);
+  if (to) push_inbox(*to, &fiber);
+}
+
+}  // namespace heddle::core

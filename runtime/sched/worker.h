@@ -1,0 +1,117 @@
+// The two records of the mechanism. A worker is the scheduling state of one cpu: queue, inbox, timers. A carrier is the kernel
+// thread that runs it. Normally they are married for life; a carrier that is stuck can be dispossessed (rule C1).
+//
+// C1 `inside`, attention, countdown and the pointers to errno and the exception globals belong to the carrier. A carrier reads
+//    its worker only inside the bracket, and again after every slow entry.
+// W1 The worker's plain memory (slot, list, timers, pool, counters) is touched only behind the bracket of the carrier that runs
+//    it, or under a claim of that carrier (sched/bracket.h).
+// W2 `inbox` and `state` share a line: a pusher pays one transfer for both (sched/inbox.h).
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "affinity/board.h"
+#include "affinity/idle_marks.h"
+#include "runtime/base/atomic.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/rng.h"
+#include "runtime/fiber/fiber.h"
+#include "runtime/sched/counters.h"
+#include "runtime/time/timers.h"
+
+namespace heddle::core {
+
+class scheduler;
+struct worker;
+
+// Attention: one word, tested by every operation. Others set bits (fetch_or); the owner clears what it has served.
+enum attention_bits : uint32_t {
+  att_claim = 1,     // somebody took the claim: keep out of the bracket until it is gone
+  att_request = 2,   // a thief asks for work
+  att_inbox = 4,     // the inbox became non-empty
+  att_virtual = 8,   // always set on the virtual machine: every operation is a scheduling point
+  att_gone = 16,     // dispossessed: hand the fiber over and become a spare
+  att_cancel = 32,   // shutdown: waits throw
+};
+
+inline constexpr uint32_t window_segments = 64;
+
+struct exception_globals {
+  void* caught;
+  unsigned uncaught;
+};
+
+struct alignas(cache_line) carrier : detail::carrier_head {
+  // The owner's line. The countdown with last_tick is also the evidence of progress (a fiber that yields alone never switches).
+  atomic<worker*> runs{nullptr};
+  exception_globals* exceptions = nullptr;
+  int* err = nullptr;
+  uint32_t segments = 0;   // of the accounting window
+  int32_t refill = window_segments;
+  atomic<int64_t> last_tick{0};
+
+  // Others write.
+  alignas(cache_line) atomic<uint32_t> attention{0};
+
+  alignas(cache_line) fiber_record* window[window_segments] = {};  // whose segments the window holds (balancer/account.h)
+  fiber_record idle;       // the kernel thread itself
+  scheduler* home = nullptr;
+  cpu_id cpu = cpu_id::none;
+
+  fiber_record* running() const noexcept { return static_cast<fiber_record*>(static_cast<waitable*>(current.load(relaxed))); }
+};
+
+// What a thief wants: written by the thief before it posts itself in victim.request, read by the victim.
+struct steal_request {
+  uint32_t tasks_max = 0;  // 0: half of what may move
+  bool balance = false;    // asked by the periodic balance: the policy's limits apply (hotness, load)
+  int64_t load_max = 0;
+  uint32_t failures = 0;
+};
+
+struct alignas(cache_line) worker {
+  // W1. Atomic where others peek; nobody dereferences what they see there.
+  atomic<waitable*> slot{nullptr};
+  waitable* head = nullptr;
+  waitable* tail = nullptr;
+  waitable* pool = nullptr;
+  board_row* row = nullptr;
+  uint32_t pooled = 0;
+  uint32_t slot_streak = 0;
+  uint32_t queued = 0;      // fibers in slot and list
+  bool one_llc = true;      // the whole machine shares a cache: wake-ups need no look at the topology
+  bool defer = true;        // copies of settings, refreshed in the slow entry when the snapshot changed
+  bool slot_on = true;
+  bool pull = true;
+  cpu_id cpu = cpu_id::none;
+  uint32_t llc = 0;
+  uint32_t llc_position = 0;  // in idle_set::members
+  counters count;
+  reason_counters reasons;
+  std::optional<idle_marks> marks;  // what this cpu says of its idleness
+
+  timer_heap timers;
+  rng random;
+  scheduler* home = nullptr;
+  uint64_t spawned = 0;
+  steal_request asks;
+  std::vector<cpu_id> victims;   // by distance, filled at start
+  int64_t spin_budget_ns = 0;    // adaptive: how long polling is worth it
+  int64_t next_balance = 0;
+
+  // Others read.
+  alignas(cache_line) atomic<carrier*> on{nullptr};
+  atomic<int64_t> next_timer{never.count()};
+  atomic<uint32_t> slot_movable{0};
+
+  // W2: others write.
+  alignas(cache_line) atomic<waitable*> inbox{nullptr};
+  atomic<cpu_state> state{cpu_state::running};
+
+  alignas(cache_line) atomic<worker*> request{nullptr};
+  atomic<uint32_t> answered{0};
+  atomic<uint32_t> guest{0};     // woken by a plain thread that owns this cpu: polling would only steal its time
+};
+
+}  // namespace heddle::core

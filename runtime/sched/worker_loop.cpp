@@ -1,0 +1,154 @@
+// A carrier's life: run what is ready; idle, poll, park; and again. The loop is the carrier's idle fiber.
+//
+// Parking (proof in README.md): announce (seq_cst), state = parked (seq_cst), barrier, look again at every source of work,
+// sleep. Enqueuers look at the announcement after a plain enqueue: the barrier makes that a Dekker pair.
+#include <cxxabi.h>
+
+#include <cerrno>
+
+#include "runtime/base/check.h"
+#include "runtime/fiber/overflow.h"
+#include "runtime/sched/inbox.h"
+#include "runtime/sched/suspend.h"
+
+namespace heddle::core {
+namespace {
+
+// Clock reads cost 10-22 ns, a pause 13-40: one read in 16 rounds keeps polling responsive and cheap.
+constexpr int rounds_per_clock = 16;
+// Right after going idle the inbox is looked at without any clock: most answers come within a line transfer or two.
+constexpr int eager_rounds = 100;
+constexpr int64_t spin_budget_min_ns = 2'000;
+
+}  // namespace
+
+void scheduler::carrier_main(cpu_id cpu) {
+  carrier& c = *carriers[index_of(cpu)];
+  const signal_stack for_overflows;
+  set_this_carrier(&c);
+  c.exceptions = reinterpret_cast<exception_globals*>(abi::__cxa_get_globals());
+  c.err = &errno;
+  c.current.store(&c.idle, relaxed);
+  c.idle.flags |= ff_shielded;
+  adopt_thread(c.idle);
+  while (stopping.load(acquire) == 0) {
+    worker& w = enter(c, op::idle);
+    // I2: the exchange is the fence between state = running and the look.
+    accept_inbox(w);
+    if (w.timers.first() != never.count()) fire_timers(w, on->now());
+    if (waitable* n = pop(w)) {
+      maybe_chain(*this, w);
+      detail::switch_target t = commit(c, w, c.idle, *n);
+      if (t.from) detail::switch_to(t);
+      continue;
+    }
+    leave(c);
+    idle(c, w);
+  }
+  set_this_carrier(nullptr);
+}
+
+// Returns when there may be work; state is running again and the announcement withdrawn.
+void scheduler::idle(carrier& c, worker& w) {
+  const settings& rule = *rules.load(acquire);
+  idle_set& near = idle_set_of(w);
+  const bool guest = w.guest.load(relaxed) != 0;
+  if (guest) w.guest.store(0, relaxed);
+  const bool poll = rule.idle != idle_t::park && !guest;
+  if (rule.idle != idle_t::adaptive) w.spin_budget_ns = rule.spin_ns;
+  int64_t now = 0;
+  const auto back = [&](bool announced, bool searcher) {
+    if (searcher) near.searching.store(0, release);
+    w.state.store(cpu_state::running, relaxed);  // I2: the loop exchanges the inbox next
+    w.row->state.store(cpu_state::running, relaxed);
+    if (announced) {
+      near.withdraw(w.llc_position);
+      w.marks->works(rule, nanos{now});
+    }
+  };
+  const auto announce = [&] {
+    near.announce(w.llc_position);
+    w.row->state.store(cpu_state::polling, relaxed);
+    w.marks->idles(rule);
+  };
+
+  w.row->state.store(cpu_state::searching, relaxed);
+  w.state.store(cpu_state::polling, relaxed);  // a late sight of it costs the pusher one needless attention bit
+  if (poll && !on->is_virtual())
+    for (int i = 0; i < eager_rounds; i++) {
+      if (w.inbox.load(relaxed)) return back(false, false);
+      on->relax();
+    }
+
+  now = on->now().count();
+  const int64_t began = now;
+  w.marks->out_of_work(nanos{now});
+  bool announced = false, searcher = false, found = false;
+  for (int i = 1; poll; i++) {
+    if (w.inbox.load(relaxed) || stopping.load(relaxed)) {
+      found = true;
+      break;
+    }
+    if (i % rounds_per_clock == 0 || on->is_virtual()) {
+      now = on->now().count();
+      if (w.next_timer.load(relaxed) <= now) {
+        found = true;
+        break;
+      }
+      if (now - began > rule.announce_ns) {
+        if (!announced) {
+          announce();
+          announced = true;
+        }
+        if (!searcher && near.searching.load(relaxed) == 0) {
+          uint32_t nobody = 0;
+          searcher = near.searching.compare_exchange_strong(nobody, 1, acquire, relaxed);
+        }
+        if (searcher && search(c, w)) {
+          found = true;
+          break;
+        }
+      }
+      if (rule.idle != idle_t::poll && now - began > w.spin_budget_ns) break;
+    }
+    on->relax();
+  }
+  w.count.add(counter::idle_spin_ns, static_cast<uint64_t>(now - began));
+  if (found) {
+    w.count.add(counter::polls_won);
+    // Polling paid: the full budget next time.
+    if (rule.idle == idle_t::adaptive) w.spin_budget_ns = rule.spin_ns;
+    return back(announced, searcher);
+  }
+  if (searcher) near.searching.store(0, release);
+
+  if (!announced) announce();
+  w.state.store(cpu_state::parked, seq_cst);
+  on->barrier(cpu_id::none);  // the heavy side: enqueuers' plain stores before their look at the announcement
+  if (!work_in_sight(w)) {
+    w.count.add(counter::parks);
+    w.row->state.store(cpu_state::parked, relaxed);
+    w.marks->parks(rule);
+    const int64_t asleep = on->now().count();
+    on->park(w.cpu, nanos{w.next_timer.load(relaxed)});
+    now = on->now().count();
+    const int64_t slept = now - asleep;
+    w.count.add(counter::idle_park_ns, static_cast<uint64_t>(slept));
+    // A short sleep should have been polled through; a long one made the polling a waste.
+    if (rule.idle == idle_t::adaptive)
+      w.spin_budget_ns = slept <= rule.spin_ns ? rule.spin_ns : std::max(spin_budget_min_ns, w.spin_budget_ns / 2);
+  }
+  back(true, false);
+}
+
+// The second look, after the announcement: own inbox, and what others could give.
+bool scheduler::work_in_sight(worker& w) noexcept {
+  if (w.inbox.load(seq_cst) || stopping.load(seq_cst)) return true;
+  for (cpu_id cpu : w.victims) {
+    worker& v = worker_of(cpu);
+    if (v.row->movable.load(relaxed) > 0 && v.state.load(relaxed) == cpu_state::running) return true;
+  }
+  return false;
+}
+
+}  // namespace heddle::core

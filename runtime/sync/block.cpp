@@ -1,0 +1,85 @@
+#include "runtime/sync/block.h"
+
+#include "heddle/detail/errors.h"
+#include "runtime/machine/host.h"
+#include "runtime/machine/work.h"
+
+namespace heddle::core {
+
+[[gnu::noinline]] carrier* carrier_now() noexcept {
+  asm volatile("");
+  return this_carrier();
+}
+
+void relax_outside() noexcept {
+  if (carrier* c = this_carrier())
+    c->home->on->relax();
+  else
+    relax_cpu();
+}
+
+wait_phase block(carrier& c, worker& w, wait_list& l, wait_kind kind, int64_t deadline, bool front) {
+  fiber_record& me = *c.running();
+  if (deadline != never.count()) me.flags |= ff_timed;
+  begin_wait(c, me, kind, &l);
+  const uint64_t epoch = epoch_of(me.wait_state.load(relaxed));
+  front ? prepend(l, me) : append(l, me);
+  unlock(guard_of(l));
+  if (deadline != never.count()) {
+    w.timers.arm(nanos{deadline}, me, epoch);
+    w.next_timer.store(w.timers.first(), relaxed);
+  }
+  if (const switch_target t = next(*c.home, c, w, me); t.from) detail::switch_to(t);
+
+  me.flags &= static_cast<uint16_t>(~ff_timed);
+  const wait_phase ended = phase_of(me.wait_state.load(acquire));
+  if (ended != wait_phase::notified) leave_list(me, l);
+  return ended;
+}
+
+void leave_list(fiber_record& me, wait_list& l) noexcept {
+  carrier& c = *carrier_now();
+  reenter(*c.home->on, c);  // L1
+  lock(guard_of(l));
+  if (linked(me)) unlink(l, me);
+  unlock(guard_of(l));
+  leave(c);
+}
+
+bool block_thread(thread_waiter& me, wait_list& l, int64_t deadline, bool front) {
+  front ? prepend(l, me) : append(l, me);
+  unlock(guard_of(l));
+  if (wait_thread(me, nanos{deadline})) return true;
+  lock(guard_of(l));
+  const bool late = linked(me);  // L5
+  if (late) unlink(l, me);
+  unlock(guard_of(l));
+  if (late) return false;
+  wait_thread(me, never);  // claimed: the word is about to be set, and our frame must outlive that
+  return true;
+}
+
+}  // namespace heddle::core
+
+namespace heddle::detail {
+
+using namespace heddle::core;
+
+// The running fiber's wait was cancelled, or it wanted to begin one during shutdown.
+void throw_cancelled(fiber_head& self) {
+  auto& me = static_cast<fiber_record&>(static_cast<waitable&>(self));
+  if (me.cancelled.exchange(0, relaxed)) {
+    const wait_kind kind = me.waiting_on.load(relaxed);
+    if (kind == wait_kind::join) {
+      auto* joined = const_cast<fiber_record*>(static_cast<const fiber_record*>(me.wait_object.load(relaxed)));
+      auto mine = reinterpret_cast<uintptr_t>(static_cast<waitable*>(&me));
+      joined->joiner.compare_exchange_strong(mine, joiner_none, acq_rel, relaxed);
+    } else if (kind != wait_kind::sleep) {
+      leave_list(me, *const_cast<wait_list*>(static_cast<const wait_list*>(me.wait_object.load(relaxed))));
+    }
+    me.flags &= static_cast<uint16_t>(~ff_timed);
+  }
+  throw shutdown_error("heddle: the runtime shuts down");
+}
+
+}  // namespace heddle::detail
