@@ -20,7 +20,7 @@ inline bool defers(const settings& set, const topology& machine, cpu_id waker, c
                    nanos waker_mean_segment) noexcept {
   if (!set.wake_defer || waker_mean_segment.count() > set.defer_max_ns) return false;
   if (!allowed_on(allowed, waker)) return false;
-  return waker == prev || (set.wake_affine && machine.share_llc(waker, prev));
+  return waker == prev || (set.wake_affine && machine.distance(waker, prev) <= set.numa_reclaim_distance);
 }
 
 }  // namespace heddle::core

@@ -1,5 +1,5 @@
 // The fiber's record: outside its stack, type-stable (a record is never anything else, and its memory lives as long as its
-// scheduler), 7 cache lines: an odd number, so that the first lines of a thousand fibers do not fall into the same few sets.
+// scheduler), 5 cache lines: an odd number, so that the first lines of a thousand fibers do not fall into the same few sets.
 //
 // F1 sp == null: published to a waker but not yet off its cpu. Set before publication, overwritten by the switch (release);
 //    whoever resumes the fiber or reuses its stack waits for non-null (acquire).
@@ -90,20 +90,15 @@ struct fiber_record : waitable {
   alignas(cache_line) wake_memory wake;
   char name[32] = {};
 
-  // lines 4-5: load tracking and accounting
+  // line 4: load tracking and accounting
   alignas(cache_line) pelt::entity load;
-  int64_t last_ran_ns = 0;     // when its last accounted window ended
-  int64_t runtime_ns = 0;
-  uint64_t switches = 0;
-  uint32_t mean_segment_ns = 0;
+  atomic<int64_t> last_ran_ns{0};     // when its last accounted window ended
+  atomic<int64_t> unaccounted_ns{0};  // run time not yet in `load` (sched/account.cpp, A2)
   int32_t nice = 0;
   atomic<bool> live{false};
   atomic<bool> stop_requested{false};
-
-  // line 6: spare, so that the stride is an odd number of lines
-  alignas(cache_line) fiber_record* pool_next = nullptr;
 };
-static_assert(sizeof(fiber_record) == 7 * cache_line, "design 2b rule 1: at most 512 bytes; an odd number of lines");
+static_assert(sizeof(fiber_record) == 5 * cache_line, "design 2b rule 1: at most 512 bytes; an odd number of lines");
 
 // A plain thread that waits in a list: claimed under the list's lock only, so it needs no epoch.
 struct thread_waiter : waitable {

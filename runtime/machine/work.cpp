@@ -1,14 +1,14 @@
 #include "runtime/machine/work.h"
 
 #include <algorithm>
-#include <atomic>
+#include "runtime/base/atomic.h"
 
 #include "runtime/machine/host.h"
 
 namespace heddle::core {
 namespace {
-std::atomic<double> speed{0.0};
-std::atomic<uint64_t> sink{0};
+atomic<double> speed{0.0};
+atomic<uint64_t> sink{0};
 }  // namespace
 
 [[gnu::noinline]] uint64_t work_iterations(uint64_t count, uint64_t seed) noexcept {
@@ -25,16 +25,16 @@ double measure_work_speed() noexcept {
   double best = 1e18;
   for (int attempt = 0; attempt < 15; attempt++) {
     const nanos began = steady_now();
-    sink.store(work_iterations(iterations, static_cast<uint64_t>(attempt)), std::memory_order_relaxed);
+    sink.store(work_iterations(iterations, static_cast<uint64_t>(attempt)), relaxed);
     best = std::min(best, static_cast<double>((steady_now() - began).count()));
   }
   return best / (iterations / 1024);
 }
 
-void set_work_speed(double ns_per_1024) noexcept { speed.store(ns_per_1024, std::memory_order_relaxed); }
+void set_work_speed(double ns_per_1024) noexcept { speed.store(ns_per_1024, relaxed); }
 
 double work_ns_per_1024() noexcept {
-  double known = speed.load(std::memory_order_relaxed);
+  double known = speed.load(relaxed);
   if (known == 0.0) {
     known = measure_work_speed();
     set_work_speed(known);
@@ -45,7 +45,7 @@ double work_ns_per_1024() noexcept {
 void work_for(nanos duration) noexcept {
   if (duration.count() <= 0) return;
   const double iterations = static_cast<double>(duration.count()) * 1024 / work_ns_per_1024();
-  sink.store(work_iterations(static_cast<uint64_t>(iterations), sink.load(std::memory_order_relaxed)), std::memory_order_relaxed);
+  sink.store(work_iterations(static_cast<uint64_t>(iterations), sink.load(relaxed)), relaxed);
 }
 
 void touch_memory(void* object, size_t bytes, bool write) noexcept {

@@ -6,6 +6,7 @@
 
 #include "affinity/fork.h"
 #include "affinity/placement.h"
+#include "balancer/reasons.h"
 #include "runtime/base/atomic.h"
 
 // name, meaning
@@ -34,6 +35,7 @@
   X(migrations, "fibers resumed on another cpu than before")                              \
   X(balance_runs, "balance passes")                                                       \
   X(balance_moved, "balance passes that asked for work")                                  \
+  X(kicks, "sleeping cpus woken by a busy one's tick to look for work")                   \
   X(newidle_tried, "newidle balance passes")                                              \
   X(newidle_won, "newidle passes that asked for work")                                    \
   X(run_ns, "time running fibers, from accounting")
@@ -65,6 +67,9 @@ struct reason_counters {
   atomic<uint64_t> fork[fork_reason_count]{};
   atomic<uint64_t> wide{0}, slow{0}, burst{0}, probes{0}, lost_races{0};
 
+  atomic<uint64_t> balance[balance_reason_names.size()]{};
+
+  void add(balance_reason r) noexcept { bump(balance[static_cast<size_t>(r)], 1); }
   void add(wake_reason r) noexcept { bump(wake[static_cast<size_t>(r)], 1); }
   void add(const placement& p) noexcept {
     add(p.reason);

@@ -51,6 +51,7 @@ uint32_t accept_inbox(worker& w) noexcept {
       w.next_timer.store(w.timers.first(), relaxed);
       delete message;
     } else {
+      attach_load(w, *as_fiber(oldest));
       push_tail(w, oldest);
       accepted++;
     }

@@ -47,6 +47,20 @@ bool is_shutdown(const std::exception_ptr& error) noexcept {
   }
 }
 
+// Where one searcher at a time looks and the wake chain hands work on: a cache's cpus. A machine whose caches are all private
+// (or that shows them so, as some hypervisors do) would have nobody to hand to: there it is a node's.
+const std::vector<cpu_set>& neighbourhoods(const topology& cpus) noexcept {
+  const bool shared = std::any_of(cpus.llcs.begin(), cpus.llcs.end(), [](const cpu_set& l) { return l.count() > 1; });
+  return shared ? cpus.llcs : cpus.nodes;
+}
+
+// A cpu beyond the distance over which wake-ups may be pulled.
+cpu_id far_from(const topology& cpus, cpu_id from, int64_t reclaim_distance) noexcept {
+  for (size_t i = 0; i < cpus.cpu_count(); i++)
+    if (cpus.distance(from, to_cpu(i)) > reclaim_distance) return to_cpu(i);
+  return cpu_id::none;
+}
+
 void fiber_main() {
   entered_context();
   fiber_record& me = *this_carrier()->running();
@@ -63,29 +77,26 @@ scheduler::scheduler(scheduler_options options)
       said(cpus),
       on(std::move(options.on)),
       pool(options.stack_bytes),
-      idle_sets(std::make_unique<idle_set[]>(cpus.llcs.size())),
+      idle_sets(std::make_unique<idle_set[]>(neighbourhoods(cpus).size())),
       log(std::move(options.log)),
       shutdown_deadline(options.shutdown_deadline),
       seed(options.seed) {
   HEDDLE_ASSERT(cpus.cpu_count() > 0 && cpus.cpu_count() <= std::numeric_limits<int16_t>::max());
   snapshots.push_back(std::make_unique<const settings>(options.initial));
   rules.store(snapshots.back().get(), release);
-  for (size_t llc = 0; llc < cpus.llcs.size(); llc++) {
-    std::vector<cpu_id> members;
-    for (cpu_id cpu : cpus.llcs[llc]) members.push_back(cpu);
-    idle_sets[llc].init(std::move(members));
-  }
+  balancing = std::make_unique<balance_shared>(domains.spans());
   for (size_t i = 0; i < cpus.cpu_count(); i++) {
     auto w = std::make_unique<worker>();
     auto c = std::make_unique<carrier>();
     w->home = c->home = this;
     w->cpu = c->cpu = to_cpu(i);
     w->row = &said.row(to_cpu(i));
-    w->llc = static_cast<uint32_t>(cpus.cpus[i].llc);
-    w->one_llc = cpus.llcs.size() == 1;
+    w->all_near = cpus.llcs.size() == 1 || !valid(far_from(cpus, to_cpu(i), options.initial.numa_reclaim_distance));
     w->random = rng(seed * 0x9e3779b97f4a7c15u + i);
     w->spin_budget_ns = options.initial.spin_ns;
     copy_settings(*w, options.initial);
+    c->account.emplace(options.initial.accounting, nanos{options.initial.tick_ns});
+    w->levels.emplace(domains, options.initial, w->cpu, on->now());
     w->marks.emplace(said, w->cpu, options.initial);
     w->on.store(c.get(), relaxed);
     c->runs.store(w.get(), relaxed);
@@ -98,8 +109,16 @@ scheduler::scheduler(scheduler_options options)
     workers.push_back(std::move(w));
     carriers.push_back(std::move(c));
   }
-  for (size_t llc = 0; llc < cpus.llcs.size(); llc++)
-    for (uint32_t at = 0; at < idle_sets[llc].members.size(); at++) worker_of(idle_sets[llc].members[at]).llc_position = at;
+  const auto& hoods = neighbourhoods(cpus);
+  for (uint32_t hood = 0; hood < hoods.size(); hood++) {
+    std::vector<cpu_id> members;
+    for (cpu_id cpu : hoods[hood]) {
+      worker_of(cpu).hood = hood;
+      worker_of(cpu).hood_position = static_cast<uint32_t>(members.size());
+      members.push_back(cpu);
+    }
+    idle_sets[hood].init(std::move(members));
+  }
   for (auto& w : workers) order_victims(*w);
 
   const bool watch = options.initial.monitor;
@@ -110,7 +129,7 @@ scheduler::scheduler(scheduler_options options)
 // What the hot paths need of the settings, without a pointer to follow.
 void scheduler::copy_settings(worker& w, const settings& rule) noexcept {
   w.defer = rule.wake_defer;
-  w.pull = rule.wake_affine;
+  w.pulls = rule.wake_affine;
   w.slot_on = rule.pick_slot;
 }
 
@@ -199,6 +218,8 @@ void scheduler::submit(fiber_record& f) {
   f.eh_uncaught = 0;
   f.err = 0;
   f.wake = {};
+  f.load.last = nanos{0};
+  f.unaccounted_ns.store(0, relaxed);
   f.joiner.store(joiner_none, relaxed);
   f.stop_requested.store(false, relaxed);
   f.waiting_on.store(wait_kind::nothing, relaxed);

@@ -119,6 +119,8 @@ runtime_stats runtime::stats() const {
     for (size_t i = 0; i < wake_reason_count; i++) out.counters[std::string(to_string(static_cast<wake_reason>(i)))] += r.wake[i].load(relaxed);
     for (size_t i = 0; i < affine_reason_count; i++) out.counters[std::string(to_string(static_cast<affine_reason>(i)))] += r.affine[i].load(relaxed);
     for (size_t i = 0; i < fork_reason_count; i++) out.counters[std::string(to_string(static_cast<fork_reason>(i)))] += r.fork[i].load(relaxed);
+    for (size_t i = 0; i < balance_reason_names.size(); i++)
+      out.counters["lb_" + std::string(balance_reason_names[i])] += r.balance[i].load(relaxed);
     out.counters["wide"] += r.wide.load(relaxed);
     out.counters["slow"] += r.slow.load(relaxed);
     out.counters["burst"] += r.burst.load(relaxed);

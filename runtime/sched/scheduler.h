@@ -82,6 +82,19 @@ class scheduler {
   waitable* strip(worker& victim, uint32_t want, bool timers_move, uint32_t& taken, timer_message*& moving);
   void answer_request(worker& w) noexcept;
   void tick(carrier& c, worker& w);
+  void housekeep(worker& w, int64_t now) noexcept;
+  balance_world world(const settings& rule) noexcept;                                 // balance.cpp
+  void balance(worker& w, int64_t now) noexcept;
+  bool newidle(worker& w) noexcept;
+  void ask(worker& w, const balance_plan& plan, int64_t now) noexcept;
+  bool withdraw(worker& w) noexcept;
+  void answer_pull(worker& v) noexcept;
+  void honour_push(worker& w) noexcept;
+  void kick_idle(worker& w, int64_t now) noexcept;
+  void close_window(carrier& c, worker& w, int64_t now, bool with_running) noexcept;  // account.cpp
+  void skip_idle_time(carrier& c, worker& w, int64_t now) noexcept;
+  void settle(fiber_record& f, nanos now) noexcept;
+  void leave_load(worker& from, fiber_record& f, nanos now) noexcept;
   void fire_timers(worker& w, nanos now) noexcept;
   void monitor_main();
   void rescue(worker& stuck, const std::vector<char>& moved);
@@ -95,11 +108,12 @@ class scheduler {
   topology cpus;
   domain_tree domains;
   board said;
+  std::unique_ptr<balance_shared> balancing;
   std::unique_ptr<machine> on;
   fiber_pool pool;
   std::vector<std::unique_ptr<worker>> workers;
   std::vector<std::unique_ptr<carrier>> carriers;
-  std::unique_ptr<idle_set[]> idle_sets;        // per LLC
+  std::unique_ptr<idle_set[]> idle_sets;        // per neighbourhood: an LLC, or a node
   atomic<const settings*> rules;                // the current snapshot
   std::vector<std::unique_ptr<const settings>> snapshots;  // all that ever were: a reader may still hold one
   std::function<void(int, std::string_view)> log;
@@ -117,8 +131,10 @@ class scheduler {
   bool leaked = false;
 
   worker& worker_of(cpu_id cpu) const noexcept { return *workers[index_of(cpu)]; }
-  idle_set& idle_set_of(const worker& w) const noexcept { return idle_sets[w.llc]; }
+  idle_set& idle_set_of(const worker& w) const noexcept { return idle_sets[w.hood]; }
 };
+
+void attach_load(worker& w, fiber_record& f) noexcept;
 
 // The carrier of this kernel thread, or null on a plain thread.
 #if HEDDLE_SWITCH_INSIDE

@@ -1,11 +1,11 @@
 // Stealing: ask first, take over later.
 //
-// S1 A thief writes what it wants into its own `asks`, then posts itself in victim.request (release) and sets attention. The
-//    owner answers at its next scheduling point with its own queue in hand: what policy allows goes to the thief's inbox.
+// S1 A thief posts itself in victim.request (acq_rel) and sets attention. The owner answers at its next scheduling point with its own queue in hand: what policy allows goes to the thief's inbox.
 // S2 Unanswered for claim_after_ns: the thief takes its request back (if it cannot, it is being answered) and claims (B1).
 // S3 A claimant only removes (B5); under the claim it also empties the inbox and takes due timers, since their owner is stuck.
 // S4 The slot, the inbox and timers are taken only from a worker that stood still for claim_after_ns: they are about to be
 //    served by an owner that moves.
+#include "balancer/victims.h"
 #include "runtime/sched/inbox.h"
 #include "runtime/sched/run_queue.h"
 #include "runtime/sched/scheduler.h"
@@ -91,9 +91,7 @@ void scheduler::answer_request(worker& w) noexcept {
   worker* thief = w.request.exchange(nullptr, acq_rel);
   if (!thief) return;
   const settings& rule = *rules.load(acquire);
-  const uint32_t movable = w.row->movable.load(relaxed);
-  const uint32_t half = rule.steal_amount == steal_amount_t::one ? 1 : (movable + 1) / 2;
-  const uint32_t want = std::min<uint32_t>(thief->asks.tasks_max ? thief->asks.tasks_max : half, static_cast<uint32_t>(rule.nr_migrate));
+  const uint32_t want = std::min(steal_count(rule, w.row->movable.load(relaxed)), static_cast<uint32_t>(rule.nr_migrate));
   uint32_t taken = 0;
   if (waitable* list = core::detach(w, want, false, taken, [](waitable&) { return true; })) {
     w.count.add(counter::answered);

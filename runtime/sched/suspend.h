@@ -27,20 +27,22 @@ inline constexpr switch_target nowhere{nullptr, nullptr};
     c.home->on->relax();
   }
   const auto here = static_cast<int16_t>(w.cpu);
-  if (__builtin_expect(to.cpu != here, 0)) {
+  // One test on the common path: it runs where it ran, and accounting has nothing to say of it.
+  if (__builtin_expect((to.cpu != here) | (to.account.load(relaxed) != 0), 0)) {
+    if (to.cpu != here) w.count.add(counter::migrations);
     to.cpu = here;
-    w.count.add(counter::migrations);
+    if (to.account.load(relaxed) & af_suspect) c.countdown.store(0, relaxed);  // timed alone: the next operation ticks
   }
-  // Accounting: `from` ran one more segment of this window; a suspect is timed alone, so the next operation ticks.
   c.window[c.segments++ % window_segments] = as_fiber(&from);
-  if (__builtin_expect((to.account.load(relaxed) & af_suspect) != 0, 0)) c.countdown.store(0, relaxed);
   c.current.store(&to, relaxed);
-  from.eh_caught = c.exceptions->caught;
-  from.eh_uncaught = c.exceptions->uncaught;
-  from.err = *c.err;
-  c.exceptions->caught = to.eh_caught;
-  c.exceptions->uncaught = to.eh_uncaught;
-  *c.err = to.err;
+  exception_globals& exceptions = *c.exceptions;
+  int& error_number = *c.err;
+  from.eh_caught = exceptions.caught;
+  from.eh_uncaught = exceptions.uncaught;
+  from.err = error_number;
+  exceptions.caught = to.eh_caught;
+  exceptions.uncaught = to.eh_uncaught;
+  error_number = to.err;
 #if HEDDLE_SWITCH_INSIDE
   switch_inside(from, to, c, last);
   return nowhere;

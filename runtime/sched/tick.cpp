@@ -23,6 +23,7 @@ void slow_enter(carrier& c, op kind) {
   if (seen & att_request) {
     c.attention.fetch_and(~att_request, seq_cst);
     s.answer_request(*w);
+    s.answer_pull(*w);
   }
   if (c.countdown.load(relaxed) < 0) s.tick(c, *w);
 }
@@ -31,21 +32,32 @@ void scheduler::tick(carrier& c, worker& w) {
   const settings& rule = *rules.load(acquire);
   const int64_t now = on->now().count();
   const int64_t since = now - c.last_tick.load(relaxed);
-  c.last_tick.store(now, relaxed);
+  close_window(c, w, now, true);
   if (since > 2 * rule.tick_ns)
     c.refill = std::max(1, c.refill / 2);
   else if (since < rule.tick_ns)
-    c.refill = std::min<int32_t>(window_segments, c.refill * 2);
-  c.countdown.store(c.refill, relaxed);
+    c.refill = std::min<int32_t>(window_segments - 1, c.refill * 2);
+  const auto window = rule.accounting == accounting_t::off ? c.refill : static_cast<int32_t>(c.account->window()) - 1;
+  c.countdown.store(std::min(c.refill, window), relaxed);
   w.count.add(counter::ticks);
-  w.count.add(counter::switches, c.segments);
-  c.segments = 0;
-  copy_settings(w, rule);
-  w.marks->tick(rule);
   accept_inbox_if_any(w);
   fire_timers(w, nanos{now});
   slot_to_list(w);
+  if (now >= w.next_housekeeping) {
+    w.next_housekeeping = now + rule.tick_ns;
+    housekeep(w, now);
+  }
+}
+
+// The kernel's tick: at most once per tick_ns, since a window of quick switches ends every half microsecond.
+[[gnu::noinline]] void scheduler::housekeep(worker& w, int64_t now) noexcept {
+  const settings& rule = *rules.load(acquire);
+  copy_settings(w, rule);
+  w.marks->tick(rule);
   chain_far(w);
+  honour_push(w);
+  balance(w, now);
+  kick_idle(w, now);
 }
 
 void scheduler::fire_timers(worker& w, nanos now) noexcept {

@@ -32,7 +32,7 @@ fiber_load load_of(const fiber_record& f) noexcept {
 worker* scheduler::ready(carrier& c, worker& w, fiber_record& f) noexcept {
   if (__builtin_expect(f.home != this, 0)) return f.home->place_outside(f);
   fiber_record& waker = *c.running();
-  const bool near = f.cpu == static_cast<int16_t>(w.cpu) || (w.pull && (w.one_llc || cpus.share_llc(last_cpu(f), w.cpu)));
+  const bool near = f.cpu == static_cast<int16_t>(w.cpu) || (w.pulls && (w.all_near || cpus.distance(last_cpu(f), w.cpu) <= rules.load(relaxed)->numa_reclaim_distance));
   const bool stays = w.defer && near && !(f.flags & ff_restricted) && !(waker.account.load(relaxed) & af_long);
   if (__builtin_expect(!stays, 0)) return place_ready(c, w, f);
   if (__builtin_expect(waker.wake.last_wakee != static_cast<uint32_t>(f.id), 0))
@@ -45,7 +45,19 @@ worker* scheduler::ready(carrier& c, worker& w, fiber_record& f) noexcept {
 // The policy's half: where does it go, and is that cpu still free when we claim it?
 [[gnu::noinline]] worker* scheduler::place_ready(carrier& c, worker& w, fiber_record& f) noexcept {
   fiber_record& waker = *c.running();
+  if (f.pin >= 0) {  // no choice, nothing to weigh
+    w.reasons.add(wake_reason::pinned);
+    if (to_cpu(static_cast<size_t>(f.pin)) != w.cpu) {
+      w.count.add(counter::wakes_remote);
+      return &worker_of(to_cpu(static_cast<size_t>(f.pin)));
+    }
+    queue_here(*this, w, f);
+    return nullptr;
+  }
   const bool is_fiber = &waker != &c.idle;
+  const nanos now = on->now();
+  settle(f, now);
+  if (is_fiber) settle(waker, now);
   const wakeup k{.prev = last_cpu(f),
                  .waker = w.cpu,
                  .wakee = static_cast<uint32_t>(f.id),
@@ -54,13 +66,14 @@ worker* scheduler::ready(carrier& c, worker& w, fiber_record& f) noexcept {
                  .waker_load = load_of(waker),
                  .memory = &f.wake,
                  .waker_memory = is_fiber ? &waker.wake : nullptr,
-                 .now = on->now()};
+                 .now = now};
   const placement p = place_claimed(k, w.reasons);
   if (p.cpu == w.cpu) {
     queue_here(*this, w, f);
     return nullptr;
   }
   w.count.add(counter::wakes_remote);
+  if (p.cpu != k.prev) leave_load(worker_of(k.prev), f, now);
   return &worker_of(p.cpu);
 }
 
@@ -109,7 +122,7 @@ void scheduler::unpark(worker& w) noexcept {
 [[gnu::noinline]] void scheduler::chain(worker& w) noexcept {
   idle_set& near = idle_set_of(w);
   const cpu_id to = near.find(w.cpu, [&](cpu_id x) { return worker_of(x).state.load(relaxed) == cpu_state::polling; });
-  if (!valid(to) || !near.withdraw(worker_of(to).llc_position)) return;
+  if (!valid(to) || !near.withdraw(worker_of(to).hood_position)) return;
   uint32_t taken = 0;
   const uint32_t half = (w.row->movable.load(relaxed) + 1) / 2;
   waitable* list = core::detach(w, half, false, taken, [](waitable&) { return true; });
@@ -125,8 +138,8 @@ void scheduler::chain_far(worker& w) noexcept {
   for (cpu_id victim : w.victims) {
     worker& other = worker_of(victim);
     idle_set& set = idle_set_of(other);
-    if (other.llc == w.llc || set.idle.load(relaxed) == 0 || set.searching.load(relaxed) != 0) continue;
-    if (!set.withdraw(other.llc_position)) continue;
+    if (other.hood == w.hood || set.idle.load(relaxed) == 0 || set.searching.load(relaxed) != 0) continue;
+    if (!set.withdraw(other.hood_position)) continue;
     uint32_t taken = 0;
     waitable* list = core::detach(w, (w.row->movable.load(relaxed) + 1) / 2, false, taken, [](waitable&) { return true; });
     if (!list) return;

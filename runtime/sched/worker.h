@@ -13,6 +13,9 @@
 
 #include "affinity/board.h"
 #include "affinity/idle_marks.h"
+#include "balancer/account.h"
+#include "balancer/pelt.h"
+#include "balancer/periodic.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/rng.h"
@@ -55,6 +58,7 @@ struct alignas(cache_line) carrier : detail::carrier_head {
   alignas(cache_line) atomic<uint32_t> attention{0};
 
   alignas(cache_line) fiber_record* window[window_segments] = {};  // whose segments the window holds (balancer/account.h)
+  std::optional<account_policy> account;
   fiber_record idle;       // the kernel thread itself
   scheduler* home = nullptr;
   cpu_id cpu = cpu_id::none;
@@ -62,12 +66,13 @@ struct alignas(cache_line) carrier : detail::carrier_head {
   fiber_record* running() const noexcept { return static_cast<fiber_record*>(static_cast<waitable*>(current.load(relaxed))); }
 };
 
-// What a thief wants: written by the thief before it posts itself in victim.request, read by the victim.
-struct steal_request {
-  uint32_t tasks_max = 0;  // 0: half of what may move
-  bool balance = false;    // asked by the periodic balance: the policy's limits apply (hotness, load)
-  int64_t load_max = 0;
-  uint32_t failures = 0;
+// A balance plan under way (sched/balance.cpp): written by the puller, then by the victim until `answered`.
+struct pull {
+  bool open = false;
+  balance_plan plan;
+  pull_outcome outcome;
+  int64_t asked_at = 0;
+  atomic<uint32_t> answered{0};
 };
 
 struct alignas(cache_line) worker {
@@ -80,13 +85,13 @@ struct alignas(cache_line) worker {
   uint32_t pooled = 0;
   uint32_t slot_streak = 0;
   uint32_t queued = 0;      // fibers in slot and list
-  bool one_llc = true;      // the whole machine shares a cache: wake-ups need no look at the topology
+  bool all_near = true;     // every cpu is near enough to be pulled from: wake-ups need no look at the topology
   bool defer = true;        // copies of settings, refreshed in the slow entry when the snapshot changed
   bool slot_on = true;
-  bool pull = true;
+  bool pulls = true;
   cpu_id cpu = cpu_id::none;
-  uint32_t llc = 0;
-  uint32_t llc_position = 0;  // in idle_set::members
+  uint32_t hood = 0;           // which idle set
+  uint32_t hood_position = 0;  // in its members
   counters count;
   reason_counters reasons;
   std::optional<idle_marks> marks;  // what this cpu says of its idleness
@@ -95,21 +100,27 @@ struct alignas(cache_line) worker {
   rng random;
   scheduler* home = nullptr;
   uint64_t spawned = 0;
-  steal_request asks;
   std::vector<cpu_id> victims;   // by distance, filled at start
+  int64_t next_housekeeping = 0;
   int64_t spin_budget_ns = 0;    // adaptive: how long polling is worth it
-  int64_t next_balance = 0;
+  std::optional<balance_state> levels;  // what it remembers of balancing its domains
+  core::pull pull;
+  atomic<bool> insists{false};   // refused to park beside work: the next search takes it whatever policy says
+  pelt::queue load;              // this cpu's averages
+  pelt::removed gone;            // what migrated away from them
 
   // Others read.
   alignas(cache_line) atomic<carrier*> on{nullptr};
   atomic<int64_t> next_timer{never.count()};
   atomic<uint32_t> slot_movable{0};
+  atomic<int64_t> load_updated_ns{0};
 
   // W2: others write.
   alignas(cache_line) atomic<waitable*> inbox{nullptr};
   atomic<cpu_state> state{cpu_state::running};
 
   alignas(cache_line) atomic<worker*> request{nullptr};
+  atomic<worker*> puller{nullptr};
   atomic<uint32_t> answered{0};
   atomic<uint32_t> guest{0};     // woken by a plain thread that owns this cpu: polling would only steal its time
 };

@@ -31,6 +31,7 @@ void scheduler::carrier_main(cpu_id cpu) {
   c.current.store(&c.idle, relaxed);
   c.idle.flags |= ff_shielded;
   adopt_thread(c.idle);
+  c.last_tick.store(on->now().count(), relaxed);
   while (stopping.load(acquire) == 0) {
     worker& w = enter(c, op::idle);
     // I2: the exchange is the fence between state = running and the look.
@@ -56,18 +57,20 @@ void scheduler::idle(carrier& c, worker& w) {
   if (guest) w.guest.store(0, relaxed);
   const bool poll = rule.idle != idle_t::park && !guest;
   if (rule.idle != idle_t::adaptive) w.spin_budget_ns = rule.spin_ns;
-  int64_t now = 0;
+  int64_t now = on->now().count();
+  close_window(c, w, now, false);
   const auto back = [&](bool announced, bool searcher) {
+    skip_idle_time(c, w, now);
     if (searcher) near.searching.store(0, release);
     w.state.store(cpu_state::running, relaxed);  // I2: the loop exchanges the inbox next
     w.row->state.store(cpu_state::running, relaxed);
     if (announced) {
-      near.withdraw(w.llc_position);
+      near.withdraw(w.hood_position);
       w.marks->works(rule, nanos{now});
     }
   };
   const auto announce = [&] {
-    near.announce(w.llc_position);
+    near.announce(w.hood_position);
     w.row->state.store(cpu_state::polling, relaxed);
     w.marks->idles(rule);
   };
@@ -76,12 +79,14 @@ void scheduler::idle(carrier& c, worker& w) {
   w.state.store(cpu_state::polling, relaxed);  // a late sight of it costs the pusher one needless attention bit
   if (poll && !on->is_virtual())
     for (int i = 0; i < eager_rounds; i++) {
-      if (w.inbox.load(relaxed)) return back(false, false);
+      if (w.inbox.load(relaxed)) {
+        now = on->now().count();
+        return back(false, false);
+      }
       on->relax();
     }
 
-  now = on->now().count();
-  const int64_t began = now;
+  const int64_t began = now = on->now().count();
   w.marks->out_of_work(nanos{now});
   bool announced = false, searcher = false, found = false;
   for (int i = 1; poll; i++) {
@@ -97,10 +102,17 @@ void scheduler::idle(carrier& c, worker& w) {
       }
       if (now - began > rule.announce_ns) {
         if (!announced) {
+          // Policy first, while this cpu still attracts nobody.
+          if (newidle(w)) {
+            found = true;
+            break;
+          }
           announce();
           announced = true;
         }
-        if (!searcher && near.searching.load(relaxed) == 0) {
+        // Then whoever has something, unless policy is to have its say for a while.
+        const bool late = !rule.newidle || w.insists.load(relaxed) || now - began > w.spin_budget_ns / 2;
+        if (late && !searcher && near.searching.load(relaxed) == 0) {
           uint32_t nobody = 0;
           searcher = near.searching.compare_exchange_strong(nobody, 1, acquire, relaxed);
         }
@@ -125,7 +137,9 @@ void scheduler::idle(carrier& c, worker& w) {
   if (!announced) announce();
   w.state.store(cpu_state::parked, seq_cst);
   on->barrier(cpu_id::none);  // the heavy side: enqueuers' plain stores before their look at the announcement
-  if (!work_in_sight(w)) {
+  const bool insist = work_in_sight(w);
+  w.insists.store(insist, relaxed);
+  if (!insist) {
     w.count.add(counter::parks);
     w.row->state.store(cpu_state::parked, relaxed);
     w.marks->parks(rule);

@@ -360,7 +360,10 @@ TEST_CASE("wake: deferral asks about the waker's CPU, affinity and segment only"
   const nanos shortly{100};
   CHECK(defers(s, m, cpu(0), cpu(0), nullptr, shortly));
   CHECK(defers(s, m, cpu(0), cpu(1), nullptr, shortly));
-  CHECK(!defers(s, m, cpu(0), cpu(2), nullptr, shortly));
+  CHECK(defers(s, m, cpu(0), cpu(2), nullptr, shortly));  // another cache, but near enough for wake_affine
+  topology far = m;
+  for (auto& row : far.distances) std::fill(row.begin(), row.end(), 40);
+  CHECK(!defers(s, far, cpu(0), cpu(2), nullptr, shortly));
   CHECK(defers(s, m, cpu(0), cpu(0), nullptr, nanos{s.defer_max_ns}));
   CHECK(!defers(s, m, cpu(0), cpu(0), nullptr, nanos{s.defer_max_ns + 1}));
   const cpu_set elsewhere{1};

@@ -1,0 +1,154 @@
+// The mechanism's side of balancing (balancer/plan.h tells the protocol): ticks make plans, victims answer them at their next
+// scheduling point, and what came of it is reported. A worker has at most one plan under way.
+//
+// A pull is asked for as a steal is (steal.cpp, S1), in a slot of its own: the puller writes `pull.plan`, posts itself in
+// victim.puller (acq_rel) and sets attention; the victim writes `pull.outcome` and sets `pull.answered` (release).
+#include "balancer/newidle.h"
+#include "balancer/nohz.h"
+#include "balancer/periodic.h"
+#include "runtime/sched/inbox.h"
+#include "runtime/sched/run_queue.h"
+#include "runtime/sched/scheduler.h"
+
+namespace heddle::core {
+namespace {
+
+// A victim that does not come by in so many ticks is stuck or idle: the plan came to nothing.
+constexpr int64_t patience_ticks = 20;
+
+}  // namespace
+
+balance_world scheduler::world(const settings& rule) noexcept { return {cpus, domains, said, rule, *balancing}; }
+
+void scheduler::ask(worker& w, const balance_plan& plan, int64_t now) noexcept {
+  worker& victim = worker_of(plan.from);
+  w.pull.plan = plan;
+  w.pull.outcome = {};
+  w.pull.asked_at = now;
+  w.pull.answered.store(0, relaxed);
+  worker* nobody = nullptr;
+  if (!victim.puller.compare_exchange_strong(nobody, &w, acq_rel, relaxed)) {
+    w.pull.answered.store(1, relaxed);  // somebody else pulls there: nothing for us
+    return;
+  }
+  victim.on.load(acquire)->attention.fetch_or(att_request, seq_cst);
+}
+
+// False: the victim has taken the request and is about to answer it.
+bool scheduler::withdraw(worker& w) noexcept {
+  worker* me = &w;
+  return worker_of(w.pull.plan.from).puller.compare_exchange_strong(me, nullptr, acq_rel, relaxed);
+}
+
+// The periodic balance of a busy worker, from its tick.
+void scheduler::balance(worker& w, int64_t now) noexcept {
+  const settings& rule = *rules.load(acquire);
+  if (!rule.lb || w.victims.empty()) return;
+  const balance_world view = world(rule);
+  balance_plan plan;
+  if (w.pull.open) {
+    if (!w.pull.answered.load(acquire)) {
+      if (now - w.pull.asked_at < patience_ticks * rule.tick_ns || !withdraw(w)) return;
+    }
+    w.pull.open = false;
+    plan = report(view, *w.levels, w.cpu, w.pull.plan, w.pull.outcome, nanos{now});
+  } else {
+    if (nanos{now} < w.levels->next_balance) return;
+    w.count.add(counter::balance_runs);
+    plan = balance_tick(view, *w.levels, w.cpu, puller::busy, nanos{now});
+  }
+  for (;; plan = balance_tick(view, *w.levels, w.cpu, puller::busy, nanos{now})) {
+    w.reasons.add(plan.reason);
+    if (plan.pull()) {
+      w.count.add(counter::balance_moved);
+      w.pull.open = true;
+      return ask(w, plan, now);
+    }
+    if (plan.push()) said.row(plan.from).push_to.store(1 + static_cast<uint32_t>(plan.to), relaxed);
+    if (plan.over()) return;
+  }
+}
+
+// The search of a worker about to idle: true when something arrived. Outside the bracket; waits for each victim's answer.
+bool scheduler::newidle(worker& w) noexcept {
+  const settings& rule = *rules.load(acquire);
+  if (!rule.newidle || w.pull.open) return false;
+  const balance_world view = world(rule);
+  w.count.add(counter::newidle_tried);
+  balance_plan plan = newidle_next(view, *w.levels, w.cpu, on->now(), w.random.next());
+  for (;;) {
+    w.reasons.add(plan.reason);
+    if (plan.pull()) {
+      ask(w, plan, on->now().count());
+      while (!w.pull.answered.load(acquire)) {
+        if (on->now().count() - w.pull.asked_at > rule.claim_after_ns && withdraw(w)) break;
+        on->relax();
+      }
+      plan = newidle_report(view, *w.levels, w.cpu, plan, w.pull.outcome, on->now(), w.random.next());
+      continue;
+    }
+    if (plan.over() || plan.reason == balance_reason::work_arrived) break;
+    plan = newidle_next(view, *w.levels, w.cpu, on->now(), w.random.next());
+  }
+  w.row->max_idle_balance_cost.store(w.levels->max_idle_cost.count(), relaxed);
+  const bool won = w.inbox.load(relaxed) != nullptr;
+  if (won) {
+    w.count.add(counter::newidle_won);
+    w.marks->found_work();
+  }
+  return won;
+}
+
+// The victim's side, with its queue in hand: what the plan wants and the policy lets go.
+void scheduler::answer_pull(worker& v) noexcept {
+  worker* thief = v.puller.exchange(nullptr, acq_rel);
+  if (!thief) return;
+  const settings& rule = *rules.load(acquire);
+  const nanos now = on->now();
+  const balance_plan& plan = thief->pull.plan;
+  const auto chain_of = domains.chain(plan.to);
+  detach_pass pass(rule, plan, chain_of[plan.level].group(0).span, v.row->nr.load(relaxed), now);
+  bool over = false;
+  uint32_t taken = 0;
+  waitable* list = core::detach(v, UINT32_MAX, false, taken, [&](waitable& x) {
+    if (over) return false;
+    fiber_record& f = *as_fiber(&x);
+    settle(f, now);
+    const detach_reason r = pass.consider({.load = f.load.load_avg, .util = f.load.util_avg, .last_ran = nanos{f.last_ran_ns.load(relaxed)}, .allowed = f.allowed});
+    over = detach_pass::over(r);
+    return r == detach_reason::take;
+  });
+  for (waitable* f = list; f; f = f->next) leave_load(v, *as_fiber(f), now);
+  v.count.add(counter::stolen_from, taken);
+  worker& to = worker_of(plan.to);
+  thief->pull.outcome = pass.outcome();
+  if (list) send(to, list);
+  thief->pull.answered.store(1, release);
+}
+
+// An active push asked for by somebody's balance: one queued fiber goes there. (A running fiber cannot be stopped here.)
+void scheduler::honour_push(worker& w) noexcept {
+  const uint32_t to = w.row->push_to.load(relaxed);
+  if (to == 0) return;
+  w.row->push_to.store(0, relaxed);
+  uint32_t taken = 0;
+  if (waitable* list = core::detach(w, 1, false, taken, [](waitable&) { return true; })) send(worker_of(to_cpu(to - 1)), list);
+}
+
+// A busy worker's tick on behalf of those that sleep: one of them is woken to look for itself.
+void scheduler::kick_idle(worker& w, int64_t now) noexcept {
+  const settings& rule = *rules.load(acquire);
+  if (w.row->nr.load(relaxed) > 1) balancing->overloaded.store(true, relaxed);
+  const nohz_kick kick = nohz_choose(world(rule), w.cpu, nanos{now});
+  if (!valid(kick.who)) return;
+  balancing->nohz_next_ns.store(now + rule.balance_unit_ns * static_cast<int64_t>(workers.size()), relaxed);
+  balancing->nohz_age_ns.store(now + rule.balance_unit_ns * 32, relaxed);
+  worker& sleeper = worker_of(kick.who);
+  cpu_state seen = cpu_state::parked;
+  if (!sleeper.state.compare_exchange_strong(seen, cpu_state::polling, seq_cst, relaxed)) return;
+  w.count.add(counter::kicks);
+  sleeper.insists = true;
+  unpark(sleeper);
+}
+
+}  // namespace heddle::core
