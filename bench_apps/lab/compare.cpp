@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -373,7 +374,9 @@ int run_compare(const invocation& typed) {
   arguments args("compare", "one app under several settings, runs interleaved in blocks, and what differs");
   declare(args, o);
   if (!parse_command(args, typed, o.common)) return exit_done;
-  return o.from.empty() ? compare_runs(o, args, typed) : compare_files(o, typed);
+  if (o.from.empty()) return compare_runs(o, args, typed);
+  std::ranges::copy(args.rest(), std::back_inserter(o.from));  // --from A B C
+  return compare_files(o, typed);
 }
 
 }  // namespace heddle::bench
