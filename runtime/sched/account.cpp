@@ -20,7 +20,7 @@ void publish(worker& w) noexcept {
   w.row->runnable_avg.store(narrow(w.load.avg.runnable_avg), relaxed);
   w.row->util_avg.store(narrow(w.load.avg.util_avg), relaxed);
   w.row->runnable_load.store(narrow(w.load.avg.load_avg), relaxed);
-  w.load_updated_ns.store(w.load.avg.last.count(), relaxed);
+  w.row->load_stamp.store(w.load.avg.last.count(), relaxed);
 }
 
 }  // namespace
@@ -91,7 +91,7 @@ void scheduler::settle(fiber_record& f, nanos now) noexcept {
 // A fiber leaves `from` for another cpu: A3.
 void scheduler::leave_load(worker& from, fiber_record& f, nanos now) noexcept {
   if (f.load.last == pelt::detached || f.load.last == nanos{0}) return;
-  pelt::leave_blocked(f.load, from.gone, nanos{from.load_updated_ns.load(relaxed)}, now,
+  pelt::leave_blocked(f.load, from.gone, nanos{from.row->load_stamp.load(relaxed)}, now,
                       static_cast<int>(rules.load(acquire)->pelt_shift));
 }
 

@@ -113,7 +113,6 @@ struct alignas(cache_line) worker {
   alignas(cache_line) atomic<carrier*> on{nullptr};
   atomic<int64_t> next_timer{never.count()};
   atomic<uint32_t> slot_movable{0};
-  atomic<int64_t> load_updated_ns{0};
 
   // W2: others write.
   alignas(cache_line) atomic<waitable*> inbox{nullptr};
