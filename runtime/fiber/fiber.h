@@ -67,7 +67,7 @@ enum class wait_kind : uint8_t { nothing, mutex, condition, semaphore, latch, ba
 struct fiber_record : waitable {
   // line 1: waking and joining
   atomic<uintptr_t> joiner{joiner_none};
-  uint64_t joiner_epoch = 0;   // written by the joiner before it publishes itself in `joiner`
+  uint64_t joiner_wait = 0;    // the joiner's epoch << 1 | timed; written before it publishes itself in `joiner`
   void* wait_arg = nullptr;    // what the primitive hands over (a channel's cell)
   scheduler* home = nullptr;
   const cpu_set* allowed = nullptr;  // null: all

@@ -210,7 +210,7 @@ void scheduler::unprepare(fiber_record& f) noexcept {
 }
 
 void scheduler::submit(fiber_record& f) {
-  f.home = this;
+  if (f.home != this) f.home = this;  // once per record: others may read it
   f.flags = f.pin >= 0 ? ff_restricted : 0;
   f.cancelled.store(0, relaxed);
   f.account.store(0, relaxed);

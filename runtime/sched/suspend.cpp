@@ -2,6 +2,8 @@
 #include "runtime/sched/suspend.h"
 #include "runtime/sched/threads.h"
 
+#include <stdexcept>
+
 #include "heddle/detail/runtime.h"
 #include "runtime/base/check.h"
 #include "runtime/sched/inbox.h"
@@ -76,8 +78,12 @@ using namespace heddle::core;
   worker& w = enter(*c, op::join);
   check_cancelled(*c);
   fiber_record& me = *c->running();
+  if (__builtin_expect(&me == &f, 0)) {
+    leave(*c);
+    throw std::logic_error("heddle::fiber: a fiber cannot join itself");
+  }
   begin_wait(*c, me, wait_kind::join, &f);
-  f.joiner_epoch = epoch_of(me.wait_state.load(relaxed));
+  f.joiner_wait = epoch_of(me.wait_state.load(relaxed)) << 1;
   uintptr_t nobody = joiner_none;
   // acq_rel: publishes the epoch; the acquire pairs with the exchange in exit_fiber.
   if (!f.joiner.compare_exchange_strong(nobody, reinterpret_cast<uintptr_t>(static_cast<waitable*>(&me)), acq_rel, acquire)) {
@@ -87,6 +93,18 @@ using namespace heddle::core;
   }
   return next(*c->home, *c, w, me);
 }
+
+namespace {
+
+bool claim_joiner(waitable& j, uint64_t wait, const carrier& by) noexcept {
+  const uint64_t epoch = wait >> 1;
+  if ((wait & 1) != 0 || as_fiber(&j)->home != by.home) return claim_epoch(*as_fiber(&j), epoch, wait_phase::notified);
+  if (j.wait_state.load(relaxed) != wait_word(epoch, wait_phase::waiting)) return false;
+  j.wait_state.store(wait_word(epoch, wait_phase::notified), relaxed);
+  return true;
+}
+
+}  // namespace
 
 // The running fiber has ended: its frame's result is set. Never returns; the record is reused only after the switch (F1).
 [[noreturn, gnu::noinline]] void exit_fiber() {
@@ -106,11 +124,9 @@ using namespace heddle::core;
     if (j.flags & ff_thread) {
       wake_thread(static_cast<thread_waiter&>(j));
     } else {
-      // The joiner's epoch was published with the pointer; a joiner that was cancelled has moved on.
-      const uint64_t waiting = wait_word(me.joiner_epoch, wait_phase::waiting);
-      uint64_t expected = waiting;
-      if (j.wait_state.load(relaxed) == waiting &&
-          j.wait_state.compare_exchange_strong(expected, wait_word(me.joiner_epoch, wait_phase::notified), acq_rel, relaxed))
+      // The joiner's epoch was published with the pointer; a joiner that was cancelled or timed out has moved on. An untimed
+      // one of our own scheduler is claimed plainly (wait.h, L3).
+      if (claim_joiner(j, me.joiner_wait, *c))
         if (worker* to = s.ready(*c, w, *as_fiber(&j))) push_inbox(*to, &j);
     }
   }

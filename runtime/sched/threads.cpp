@@ -88,6 +88,7 @@ bool join_until(fiber_head& head, int64_t until) {
   fiber_record& f = record(head);
   if (f.joiner.load(acquire) == joiner_done) return true;
   carrier* c = this_carrier();
+  if (c && c->running() == &f) throw std::logic_error("heddle::fiber: a fiber cannot join itself");
   if (!c) {
     thread_waiter me;
     uintptr_t nobody = joiner_none;
@@ -105,7 +106,7 @@ bool join_until(fiber_head& head, int64_t until) {
   me.flags |= ff_timed;
   begin_wait(*c, me, wait_kind::join, &f);
   const uint64_t epoch = epoch_of(me.wait_state.load(relaxed));
-  f.joiner_epoch = epoch;
+  f.joiner_wait = epoch << 1 | 1;
   uintptr_t nobody = joiner_none;
   const auto mine = reinterpret_cast<uintptr_t>(static_cast<waitable*>(&me));
   if (!f.joiner.compare_exchange_strong(nobody, mine, acq_rel, acquire)) {
@@ -131,7 +132,7 @@ scheduler& current_scheduler() {
   return *c->home;
 }
 
-fiber_head& prepare_spawn(scheduler& on, size_t frame_bytes, size_t frame_align, const spawn_attributes& how) {
+spawn_place prepare_spawn(scheduler& on, size_t frame_bytes, size_t frame_align, const spawn_attributes& how) {
   int pin = -1;
   if (how.cpu >= 0) {
     const cpu_id cpu = on.cpus.find_os(how.cpu);
@@ -144,7 +145,7 @@ fiber_head& prepare_spawn(scheduler& on, size_t frame_bytes, size_t frame_align,
   const size_t length = std::min(how.name.size(), sizeof f.name - 1);
   std::memcpy(f.name, how.name.data(), length);
   f.name[length] = 0;
-  return f;
+  return {&f, f.frame};
 }
 
 void* frame_of(fiber_head& f) noexcept { return record(f).frame; }
@@ -155,6 +156,11 @@ void submit(scheduler& on, fiber_head& f, void (*entry)(void*)) {
 void unprepare(fiber_head& f) noexcept { record(f).home->unprepare(record(f)); }
 void set_error(std::exception_ptr error) noexcept { this_carrier()->running()->error = std::move(error); }
 std::exception_ptr take_error(fiber_head& f) noexcept { return std::exchange(record(f).error, nullptr); }
+std::exception_ptr take_error_and_release(fiber_head& f) noexcept {
+  std::exception_ptr error = std::exchange(record(f).error, nullptr);
+  record(f).home->give_back(record(f));
+  return error;
+}
 void release(fiber_head& f) noexcept { record(f).home->give_back(record(f)); }
 void detach(fiber_head& f) noexcept { record(f).home->detach(record(f)); }
 void request_stop(fiber_head& f) noexcept { record(f).home->request_stop(record(f)); }

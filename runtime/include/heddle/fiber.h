@@ -118,7 +118,6 @@ class [[nodiscard]] fiber {
 
   detail::fiber_head& checked() const {
     if (!head_) throw std::logic_error("heddle::fiber: not joinable");
-    if (head_ == detail::running()) throw std::logic_error("heddle::fiber: a fiber cannot join itself");
     return *head_;
   }
 
@@ -128,14 +127,17 @@ class [[nodiscard]] fiber {
   };
 
   T take() {
+    if constexpr (std::is_void_v<T>) {
+      if (std::exception_ptr error = detail::take_error_and_release(*std::exchange(head_, nullptr)))
+        std::rethrow_exception(std::move(error));
+      return;
+    }
     releaser done{std::exchange(head_, nullptr)};
     if (std::exception_ptr error = detail::take_error(*done.head)) std::rethrow_exception(std::move(error));
     auto* value = static_cast<detail::result<T>*>(detail::frame_of(*done.head));
-    if constexpr (std::is_void_v<T>) {
-      (void)value;
-    } else if constexpr (std::is_reference_v<T>) {
+    if constexpr (std::is_reference_v<T>) {
       return *value->pointer;
-    } else {
+    } else if constexpr (!std::is_void_v<T>) {
       struct destroyer {
         T* object;
         ~destroyer() { std::destroy_at(object); }
@@ -162,20 +164,19 @@ auto detail_spawn(core::scheduler& on, const fiber_options& how, F&& f, Args&&..
   using result_type = std::invoke_result_t<std::decay_t<F>, std::decay_t<Args>...>;
   using frame_type = detail::frame<result_type, std::decay_t<F>, std::decay_t<Args>...>;
   static_assert(sizeof(frame_type) <= 4096, "a fiber's closure lies on its stack: capture large objects by pointer");
-  detail::fiber_head& head = detail::prepare_spawn(on, sizeof(frame_type), alignof(frame_type), {how.name, how.cpu});
-  void* at = detail::frame_of(head);
+  const auto [head, at] = detail::prepare_spawn(on, sizeof(frame_type), alignof(frame_type), {how.name, how.cpu});
   if constexpr (std::is_nothrow_constructible_v<frame_type, F, Args...>) {
     ::new (at) frame_type(std::forward<F>(f), std::forward<Args>(args)...);
   } else {
     try {
       ::new (at) frame_type(std::forward<F>(f), std::forward<Args>(args)...);
     } catch (...) {
-      detail::unprepare(head);
+      detail::unprepare(*head);
       throw;
     }
   }
-  detail::submit(on, head, &frame_type::enter);
-  return fiber<result_type>(&head);
+  detail::submit(on, *head, &frame_type::enter);
+  return fiber<result_type>(head);
 }
 
 // Inside a fiber: starts another one on the same runtime. Elsewhere throws std::logic_error. Does not suspend.

@@ -17,7 +17,7 @@ namespace heddle::detail {
 // ---- suspend points: {null, null} when the caller goes on at once
 switch_target pick_yield();
 switch_target pick_sleep(int64_t until_ns);  // steady clock
-switch_target pick_join(fiber_head& joined);
+switch_target pick_join(fiber_head& joined);  // throws std::logic_error from the fiber itself
 [[noreturn]] void exit_fiber();
 
 // ---- spawning
@@ -27,7 +27,11 @@ struct spawn_attributes {
 };
 // The scheduler of the running fiber; throws std::logic_error outside of one.
 core::scheduler& current_scheduler();
-fiber_head& prepare_spawn(core::scheduler& on, size_t frame_bytes, size_t frame_align, const spawn_attributes& how);
+struct spawn_place {
+  fiber_head* head;
+  void* frame;  // room for the closure and the result
+};
+spawn_place prepare_spawn(core::scheduler& on, size_t frame_bytes, size_t frame_align, const spawn_attributes& how);
 void* frame_of(fiber_head& f) noexcept;
 void submit(core::scheduler& on, fiber_head& f, void (*entry)(void*));
 void unprepare(fiber_head& f) noexcept;
@@ -35,6 +39,7 @@ void unprepare(fiber_head& f) noexcept;
 // ---- a fiber's end
 void set_error(std::exception_ptr error) noexcept;  // of the running fiber
 std::exception_ptr take_error(fiber_head& f) noexcept;
+std::exception_ptr take_error_and_release(fiber_head& f) noexcept;
 void release(fiber_head& f) noexcept;
 void detach(fiber_head& f) noexcept;
 void request_stop(fiber_head& f) noexcept;
