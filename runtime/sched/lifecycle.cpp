@@ -131,6 +131,8 @@ void scheduler::copy_settings(worker& w, const settings& rule) noexcept {
   w.defer = rule.wake_defer;
   w.pulls = rule.wake_affine;
   w.slot_on = rule.pick_slot;
+  w.lifo_max = static_cast<uint32_t>(rule.lifo_max);
+  w.fork_here = rule.fork_path == fork_path_t::local;
 }
 
 // By distance: siblings, cache, node, machine; within a ring starting after oneself, so that thieves spread.
@@ -233,8 +235,9 @@ void scheduler::submit(fiber_record& f) {
   worker& w = enter(*c, op::spawn);
   f.id = ++w.spawned * (workers.size() + 1) + index_of(w.cpu);
   w.count.add(counter::spawned);
-  worker* to = f.pin >= 0 && to_cpu(static_cast<size_t>(f.pin)) != w.cpu ? &worker_of(to_cpu(static_cast<size_t>(f.pin))) : nullptr;
-  if (!to) {
+  worker* to = &w;
+  if (__builtin_expect(f.pin >= 0 || !w.fork_here, 0)) to = &place_new(w, f);
+  if (to == &w) {
     f.cpu = static_cast<int16_t>(w.cpu);
     maybe_chain(*this, w);  // at every operation that makes work, not only at picks: the maker may be a hog
     push_tail(w, &f);
@@ -243,6 +246,17 @@ void scheduler::submit(fiber_record& f) {
   f.cpu = static_cast<int16_t>(to->cpu);
   leave(*c);
   push_inbox(*to, &f);
+}
+
+worker& scheduler::place_new(worker& w, const fiber_record& f) noexcept {
+  if (f.pin >= 0) {
+    bump(w.reasons.fork[static_cast<size_t>(fork_reason::fork_pinned)], 1);
+    return worker_of(to_cpu(static_cast<size_t>(f.pin)));
+  }
+  const fork_placement p = place_fork(cpus, domains, said, *rules.load(acquire), {.parent = w.cpu, .allowed = f.allowed});
+  bump(w.reasons.fork[static_cast<size_t>(p.reason)], 1);
+  bump(w.reasons.probes, p.probes);
+  return worker_of(p.cpu);
 }
 
 // ---- end of a fiber --------------------------------------------------------------------------------------------------

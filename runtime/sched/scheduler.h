@@ -100,6 +100,7 @@ class scheduler {
   void rescue(worker& stuck, const std::vector<char>& moved);
   void recycle(worker& w, fiber_record& f) noexcept;  // inside the bracket
   void order_victims(worker& w);
+  worker& place_new(worker& w, const fiber_record& f) noexcept;
   static void copy_settings(worker& w, const settings& rule) noexcept;
   void start_outside(fiber_record& f) noexcept;  // a new fiber, from a plain thread
   stuck_fiber describe(const fiber_record& f) const;

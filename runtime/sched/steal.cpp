@@ -104,7 +104,7 @@ void scheduler::answer_request(worker& w) noexcept {
 // Under the claim of v's carrier: takes up to `want` from the list, the slot, the inbox and every due timer; with timers_move the
 // rest of the timers too, as a message. What may not leave goes back by inbox push (B5).
 waitable* scheduler::strip(worker& v, uint32_t want, bool timers_move, uint32_t& taken, timer_message*& moving) {
-  waitable* out = core::detach(v, want, true, taken, [](waitable&) { return true; });
+  waitable* out = core::detach(v, want, rules.load(acquire)->slot_stealable != slot_stealable_t::no, taken, [](waitable&) { return true; });
   waitable** end = &out;
   while (*end) end = &(*end)->next;
   waitable* back = nullptr;

@@ -54,12 +54,8 @@ inline constexpr switch_target nowhere{nullptr, nullptr};
 // Somebody else runs: `from` is published, or has ended.
 [[gnu::always_inline]] inline switch_target next(scheduler& s, carrier& c, worker& w, waitable& from, bool last = false) noexcept {
   bump(w.row->nr, -1);
-  waitable* n = w.slot.load(relaxed);
-  if (n) {
-    w.slot.store(nullptr, relaxed);
-  } else if ((n = pop_list(w)) == nullptr) {
-    return commit(c, w, from, c.idle, last);
-  }
+  waitable* n = pop(w);
+  if (__builtin_expect(!n, 0)) return commit(c, w, from, c.idle, last);
   maybe_chain(s, w);
   return commit(c, w, from, *n, last);
 }

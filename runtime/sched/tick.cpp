@@ -36,7 +36,9 @@ void scheduler::tick(carrier& c, worker& w) {
   if (since > 2 * rule.tick_ns)
     c.refill = std::max(1, c.refill / 2);
   else if (since < rule.tick_ns)
-    c.refill = std::min<int32_t>(window_segments - 1, c.refill * 2);
+    c.refill = c.refill * 2;
+  // The inbox has its turn at least every fair_interval operations (9.4).
+  c.refill = static_cast<int32_t>(std::min<int64_t>({c.refill, window_segments - 1, rule.fair_interval}));
   const auto window = rule.accounting == accounting_t::off ? c.refill : static_cast<int32_t>(c.account->window()) - 1;
   c.countdown.store(std::min(c.refill, window), relaxed);
   w.count.add(counter::ticks);

@@ -84,11 +84,12 @@ struct alignas(cache_line) worker {
   board_row* row = nullptr;
   uint32_t pooled = 0;
   uint32_t slot_streak = 0;
-  uint32_t queued = 0;      // fibers in slot and list
+  uint32_t lifo_max = 3;
   bool all_near = true;     // every cpu is near enough to be pulled from: wake-ups need no look at the topology
   bool defer = true;        // copies of settings, refreshed in the slow entry when the snapshot changed
   bool slot_on = true;
   bool pulls = true;
+  bool fork_here = true;
   cpu_id cpu = cpu_id::none;
   uint32_t hood = 0;           // which idle set
   uint32_t hood_position = 0;  // in its members
