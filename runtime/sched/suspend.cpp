@@ -64,7 +64,7 @@ using namespace heddle::core;
   begin_wait(*c, me, wait_kind::sleep, nullptr);
   w.timers.arm(nanos{until_ns}, me, epoch_of(me.wait_state.load(relaxed)));
   w.next_timer.store(w.timers.first(), relaxed);
-  return next(*c->home, *c, w, me);
+  return next_of_wait(*c->home, *c, w, me);
 }
 
 [[gnu::noinline]] switch_target pick_join(fiber_head& joined) {
@@ -91,7 +91,7 @@ using namespace heddle::core;
     leave(*c);
     return nowhere;
   }
-  return next(*c->home, *c, w, me);
+  return next_of_wait(*c->home, *c, w, me);
 }
 
 namespace {
@@ -130,7 +130,7 @@ bool claim_joiner(waitable& j, uint64_t wait, const carrier& by) noexcept {
         if (worker* to = s.ready(*c, w, *as_fiber(&j))) push_inbox(*to, &j);
     }
   }
-  switch_to(next(s, *c, w, me, true));
+  if (const switch_target t = next(s, *c, w, me, true); t.from) switch_to(t);
   __builtin_unreachable();
 }
 

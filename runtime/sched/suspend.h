@@ -60,6 +60,16 @@ inline constexpr switch_target nowhere{nullptr, nullptr};
   return commit(c, w, from, *n, last);
 }
 
+// The end of an untimed wait's pick. Builds that switch inside are back here when the wait is over, and the stub, which gets
+// nowhere, does not look whether it was cancelled (heddle/detail/switch.h, suspend).
+[[gnu::always_inline]] inline switch_target next_of_wait(scheduler& s, carrier& c, worker& w, fiber_record& me) {
+  const switch_target t = next(s, c, w, me);
+#if HEDDLE_SWITCH_INSIDE
+  if (me.cancelled.load(relaxed)) detail::throw_cancelled(me);
+#endif
+  return t;
+}
+
 // Shutdown: an operation that would wait throws instead. Leaves the bracket when it does.
 void refuse_wait(carrier& c);
 [[gnu::always_inline]] inline void check_cancelled(carrier& c) {

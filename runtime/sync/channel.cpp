@@ -135,7 +135,7 @@ bool byte_channel::try_pop(void* value) noexcept {
   begin_wait(*c, me, wait_kind::channel_push, &senders_);
   append(senders_, me);
   unlock(receivers_);
-  return next(*c->home, *c, w, me);
+  return next_of_wait(*c->home, *c, w, me);
 }
 
 [[gnu::noinline]] switch_target byte_channel::pick_pop(channel_op& op) {
@@ -160,7 +160,7 @@ bool byte_channel::try_pop(void* value) noexcept {
   begin_wait(*c, me, wait_kind::channel_pop, &receivers_);
   append(receivers_, me);
   unlock(receivers_);
-  return next(*c->home, *c, w, me);
+  return next_of_wait(*c->home, *c, w, me);
 }
 
 // Push and pop with a deadline, and plain threads' of both kinds: `attempt` under the lock, else a wait in `list`.

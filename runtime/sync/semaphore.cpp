@@ -42,7 +42,7 @@ namespace {
   begin_wait(*c, me, wait_kind::semaphore, &s.waiters);
   append(s.waiters, me);
   unlock(s.waiters);
-  return next(*c->home, *c, w, me);
+  return next_of_wait(*c->home, *c, w, me);
 }
 
 bool semaphore_core::try_acquire() noexcept {
