@@ -94,11 +94,16 @@ void drop_context([[maybe_unused]] fiber_record& fiber) noexcept {
 #endif
 }
 
-void adopt_thread([[maybe_unused]] fiber_record& idle) noexcept {
+void adopt_thread([[maybe_unused]] fiber_record& idle, [[maybe_unused]] std::span<char> own) noexcept {
 #if HEDDLE_TSAN
   idle.sanitizer = __tsan_get_current_fiber();
 #endif
 #if HEDDLE_ASAN
+  if (!own.empty()) {
+    idle.stack_low = own.data();
+    idle.stack_top = own.data() + own.size();
+    return;
+  }
   pthread_attr_t attributes;
   pthread_getattr_np(pthread_self(), &attributes);
   void* low = nullptr;

@@ -2,6 +2,8 @@
 // told on both sides, Boost.Context brings a switch of its own. Everybody else switches in heddle/detail/switch.h.
 #pragma once
 
+#include <span>
+
 #include "heddle/detail/switch.h"
 #include "runtime/fiber/fiber.h"
 
@@ -38,8 +40,8 @@ void prepare_context(fiber_record& fiber, void (*entry)()) noexcept;
 // Once per record, when its stack is made and when it goes: what the sanitizers keep per fiber.
 void adopt_context(fiber_record& fiber) noexcept;
 void drop_context(fiber_record& fiber) noexcept;
-// The kernel thread's own stack becomes a fiber record (a carrier's idle fiber).
-void adopt_thread(fiber_record& idle) noexcept;
+// The stack a carrier begins on becomes a fiber record (its idle fiber): `own`, or the kernel thread's where that is empty.
+void adopt_thread(fiber_record& idle, std::span<char> own) noexcept;
 
 #if HEDDLE_SWITCH_INSIDE
 // Saves `from`, clears on->inside after its sp is stored, continues `to`. `last`: from never runs again (its fake stack goes).

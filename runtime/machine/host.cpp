@@ -90,6 +90,8 @@ class host final : public machine {
   }
 
   void relax() noexcept override { relax_cpu(); }
+  void poll(nanos) noexcept override { relax_cpu(); }
+  void look(cpu_id) noexcept override {}
   void burn(nanos duration, size_t) override { work_for(duration); }
   void burn_until(nanos time) override {
     while (steady_now() < time) relax_cpu();

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <functional>
+#include <span>
+#include <string_view>
 
 #include "runtime/base/atomic.h"
 #include "runtime/base/ids.h"
@@ -13,6 +15,7 @@ namespace heddle::core {
 
 // What a scheduling point was reached by: what the virtual machine charges for and what a trace shows.
 enum class op : uint8_t { yield, suspend, wake, spawn, exit, idle, join, sleep, access };
+inline constexpr size_t op_count = static_cast<size_t>(op::access) + 1;
 
 enum class access : uint8_t { read, write };
 
@@ -33,6 +36,10 @@ class machine {
   virtual void unpark(cpu_id cpu) noexcept = 0;
   // Every wait loop calls it.
   virtual void relax() noexcept = 0;
+  // The same for a carrier that polls for work: with nothing new it would do nothing else before `until`.
+  virtual void poll(nanos until) noexcept = 0;
+  // `cpu` polls and has something new in its inbox. On the host it sees that by itself, and nobody calls this.
+  virtual void look(cpu_id cpu) noexcept = 0;
   // Work of a calibrated length; own_bytes is the working set it drags along (virtual machine only).
   virtual void burn(nanos duration, size_t own_bytes) = 0;
   // Spins until the clock says so: finishes on time although others ran meanwhile.
@@ -45,7 +52,8 @@ class machine {
   // The monitor sleeps; poke() ends it early.
   virtual void nap(nanos duration) noexcept = 0;
   virtual void poke() noexcept = 0;
-  // A plain thread waits while word == expected; false: the deadline passed.
+  // A plain thread waits while word == expected; false: the deadline passed, or (virtual machine, no deadline) nothing will ever
+  // happen again.
   virtual bool wait(std::atomic<uint32_t>& word, uint32_t expected, nanos deadline) noexcept = 0;
   virtual void notify(std::atomic<uint32_t>& word) noexcept = 0;
 
@@ -54,6 +62,14 @@ class machine {
 
   // Starts one carrier per cpu, each running body(cpu), and the monitor where one is given. Throws std::system_error.
   virtual void start(size_t cpus, std::function<void(cpu_id)> body, std::function<void()> monitor) = 0;
+  // Where the carrier of `cpu` runs its own code; empty: on a kernel thread's stack.
+  virtual std::span<char> stack_of(cpu_id) const noexcept { return {}; }
+  // Called when a plain thread waits without a deadline and nothing can ever happen: true if it changed that.
+  virtual void when_stuck(std::function<bool()>) {}
+  // Throws std::logic_error where this plain thread may not use the runtime.
+  virtual void check_thread() const {}
+  // What the machine counts about itself, by name.
+  virtual void count(const std::function<void(std::string_view, uint64_t)>&) const {}
   // Waits for the carriers to return from body. False: the deadline passed; what still runs is leaked.
   virtual bool join(nanos deadline) = 0;
 };

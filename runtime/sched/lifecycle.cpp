@@ -21,6 +21,7 @@ namespace {
 // A worker keeps this many idle records for itself and trades with the shared pool in halves of it.
 constexpr uint32_t pooled_max = 256;
 constexpr size_t take_batch = 16;
+constexpr int severity_error = 2;  // heddle::severity::error
 
 // A detached fiber's exception has nobody to go to: std::terminate, after saying whose it was. Shutdown's own is no fault.
 [[noreturn]] void die_of(const fiber_record& f) noexcept {
@@ -81,6 +82,7 @@ scheduler::scheduler(scheduler_options options)
       log(std::move(options.log)),
       shutdown_deadline(options.shutdown_deadline),
       seed(options.seed) {
+  simulated = on->is_virtual();
   HEDDLE_ASSERT(cpus.cpu_count() > 0 && cpus.cpu_count() <= std::numeric_limits<int16_t>::max());
   snapshots.push_back(std::make_unique<const settings>(options.initial));
   rules.store(snapshots.back().get(), release);
@@ -104,7 +106,7 @@ scheduler::scheduler(scheduler_options options)
     c->idle.cpu = static_cast<int16_t>(i);
     c->idle.sp.store(&c->idle, relaxed);
     std::strcpy(c->idle.name, "idle");
-    if (on->is_virtual()) c->attention.store(att_virtual, relaxed);
+    if (simulated) c->attention.store(att_virtual, relaxed);
     else if (!on->has_barrier()) c->attention.store(att_fence, relaxed);
     workers.push_back(std::move(w));
     carriers.push_back(std::move(c));
@@ -121,6 +123,7 @@ scheduler::scheduler(scheduler_options options)
   }
   for (auto& w : workers) order_victims(*w);
 
+  on->when_stuck([this] { return break_deadlock(); });
   const bool watch = options.initial.monitor;
   on->start(workers.size(), [this](cpu_id cpu) { carrier_main(cpu); },
             watch ? std::function<void()>([this] { monitor_main(); }) : std::function<void()>());
@@ -187,6 +190,7 @@ fiber_record& scheduler::prepare_spawn(size_t frame_bytes, size_t frame_align) {
       leave(*c);
     }
   } else {
+    on->check_thread();
     std::lock_guard guard(outside);
     if (!outside_pool || !outside_pool->sp.load(acquire)) {
       waitable* batch = pool.take(take_batch);
@@ -344,12 +348,30 @@ std::vector<stuck_fiber> scheduler::survivors() const {
   return left;
 }
 
-std::vector<stuck_fiber> scheduler::shutdown(nanos deadline) {
-  if (stopping.load(acquire)) return {};
+void scheduler::begin_shutdown() noexcept {
   refusing.store(1, seq_cst);
   pool.for_each([](fiber_record& f) { f.stop_requested.store(true, relaxed); });
   cancelling.store(1, seq_cst);
   for (auto& c : carriers) c->attention.fetch_or(att_cancel, seq_cst);
+}
+
+bool scheduler::break_deadlock() {
+  const std::vector<stuck_fiber> all = survivors();
+  if (cancelling.load(relaxed) || all.empty()) return false;
+  constexpr size_t lines_max = 20;
+  log(severity_error, "deadlock at " + std::to_string(on->now().count()) + " ns: nothing can ever happen again; " +
+                          std::to_string(all.size()) + " fibers wait, and their waits now throw shutdown_error");
+  for (size_t i = 0; i < std::min(all.size(), lines_max); i++)
+    log(severity_error, "fiber " + std::to_string(all[i].id) + " '" + all[i].name + "' waits on " + all[i].waiting_on);
+  if (all.size() > lines_max) log(severity_error, "and " + std::to_string(all.size() - lines_max) + " more");
+  begin_shutdown();
+  cancel_waits();
+  return true;
+}
+
+std::vector<stuck_fiber> scheduler::shutdown(nanos deadline) {
+  if (stopping.load(acquire)) return {};
+  begin_shutdown();
   const nanos until = saturating_add(on->now(), deadline);
   // Shielded waits and fibers that were running come round again, so cancel until nothing is left.
   while (live() > 0 && on->now() < until) {

@@ -12,6 +12,7 @@
 #include "runtime/base/settings_list.h"
 #include "runtime/fiber/overflow.h"
 #include "runtime/machine/host.h"
+#include "runtime/machine/virtual.h"
 #include "runtime/sched/scheduler.h"
 #include "runtime/sched/threads.h"
 #include "runtime/sync/block.h"
@@ -91,9 +92,9 @@ runtime::runtime(runtime_options options) : shutdown_deadline_(options.shutdown_
   if (host)
     s.on = make_host(s.cpus, [log](std::string_view line) { log(static_cast<int>(severity::warning), line); });
   else
-    throw std::invalid_argument("heddle: machine '" + options.machine.spec() + "' is not 'host'");
+    s.on = make_virtual(s.cpus, s.initial, s.seed);
   scheduler_ = std::make_unique<scheduler>(std::move(s));
-  if (options.handle_stack_overflow && host) watch_stacks(scheduler_->pool);
+  if (options.handle_stack_overflow) watch_stacks(scheduler_->pool);
 }
 
 runtime::~runtime() {
@@ -129,6 +130,7 @@ runtime_stats runtime::stats() const {
   }
   out.counters["spawned"] += scheduler_->outside_spawned.load(relaxed);
   out.counters["rescues"] += scheduler_->rescues.load(relaxed);
+  scheduler_->on->count([&](std::string_view name, uint64_t value) { out.counters[std::string(name)] += value; });
   out.fibers_live = scheduler_->live();
   out.workers = workers();
   return out;

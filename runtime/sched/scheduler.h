@@ -56,9 +56,11 @@ class scheduler {
   void drop_error(fiber_record& f) noexcept;    // of a detached fiber: ends the process unless it is shutdown's
   void request_stop(fiber_record& f) noexcept;
   std::vector<stuck_fiber> shutdown(nanos deadline);
+  void begin_shutdown() noexcept;
   void cancel_waits() noexcept;
   void change_settings(const settings& values);
   std::vector<stuck_fiber> survivors() const;
+  bool break_deadlock();                        // nothing can ever happen: names who waits on what, then shuts down
   uint64_t live() const noexcept;
 
   // ---- wake.cpp: a claimed fiber becomes ready
@@ -130,6 +132,7 @@ class scheduler {
   mutable std::mutex outside;                   // plain threads' pool and snapshots
   waitable* outside_pool = nullptr;
   bool leaked = false;
+  bool simulated = false;                       // on the virtual machine
 
   worker& worker_of(cpu_id cpu) const noexcept { return *workers[index_of(cpu)]; }
   idle_set& idle_set_of(const worker& w) const noexcept { return idle_sets[w.hood]; }

@@ -23,6 +23,20 @@ const fiber_record& record(const detail::fiber_head& f) noexcept {
   return static_cast<const fiber_record&>(static_cast<const waitable&>(f));
 }
 
+// False: the deadline passed, and the fiber has forgotten us.
+bool join_thread_until(fiber_record& f, nanos deadline) {
+  f.home->on->check_thread();
+  thread_waiter me;
+  uintptr_t nobody = joiner_none;
+  const auto mine = reinterpret_cast<uintptr_t>(static_cast<waitable*>(&me));
+  if (!f.joiner.compare_exchange_strong(nobody, mine, acq_rel, acquire)) return true;
+  if (f.home->on->wait(me.word, 0, deadline)) return true;
+  uintptr_t expected = mine;
+  if (f.joiner.compare_exchange_strong(expected, joiner_none, acq_rel, acquire)) return false;
+  f.home->on->wait(me.word, 0, never);  // the end has our address
+  return true;
+}
+
 }  // namespace
 
 void drive_by_this_thread(machine* m) noexcept { driven = m; }
@@ -51,7 +65,10 @@ namespace heddle::detail {
 using namespace heddle::core;
 
 switch_target pick_yield_thread() {
-  std::this_thread::yield();
+  if (machine* m = machine_of_this_thread())
+    m->relax();
+  else
+    std::this_thread::yield();
   return nowhere;
 }
 
@@ -63,11 +80,7 @@ switch_target pick_sleep_thread(int64_t until) {
 }
 
 void join_thread(fiber_head& head) {
-  fiber_record& f = record(head);
-  thread_waiter me;
-  uintptr_t nobody = joiner_none;
-  if (f.joiner.compare_exchange_strong(nobody, reinterpret_cast<uintptr_t>(static_cast<waitable*>(&me)), acq_rel, acquire))
-    wait_thread(me, never);
+  if (!join_thread_until(record(head), never)) throw shutdown_error(deadlock_text);
 }
 
 void join_shielded(fiber_head& head) noexcept {
@@ -89,17 +102,7 @@ bool join_until(fiber_head& head, int64_t until) {
   if (f.joiner.load(acquire) == joiner_done) return true;
   carrier* c = this_carrier();
   if (c && c->running() == &f) throw std::logic_error("heddle::fiber: a fiber cannot join itself");
-  if (!c) {
-    thread_waiter me;
-    uintptr_t nobody = joiner_none;
-    const auto mine = reinterpret_cast<uintptr_t>(static_cast<waitable*>(&me));
-    if (!f.joiner.compare_exchange_strong(nobody, mine, acq_rel, acquire)) return true;
-    if (wait_thread(me, nanos{until})) return true;
-    uintptr_t expected = mine;
-    if (f.joiner.compare_exchange_strong(expected, joiner_none, acq_rel, acquire)) return false;
-    wait_thread(me, never);  // the end has our address
-    return true;
-  }
+  if (!c) return join_thread_until(f, nanos{until});
   worker& w = enter(*c, op::join);
   check_cancelled(*c);
   fiber_record& me = *c->running();

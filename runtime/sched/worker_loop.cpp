@@ -4,7 +4,9 @@
 // sleep. Enqueuers look at the announcement after a plain enqueue: the barrier makes that a Dekker pair.
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <optional>
 
 #include "runtime/base/check.h"
 #include "runtime/fiber/overflow.h"
@@ -24,13 +26,14 @@ constexpr int64_t spin_budget_min_ns = 2'000;
 
 void scheduler::carrier_main(cpu_id cpu) {
   carrier& c = *carriers[index_of(cpu)];
-  const signal_stack for_overflows;
+  std::optional<signal_stack> for_overflows;
+  if (!on->is_virtual()) for_overflows.emplace();  // virtual cpus share their driver's
   set_this_carrier(&c);
   c.exceptions = reinterpret_cast<exception_globals*>(abi::__cxa_get_globals());
   c.err = &errno;
   c.current.store(&c.idle, relaxed);
   c.idle.flags |= ff_shielded;
-  adopt_thread(c.idle);
+  adopt_thread(c.idle, on->stack_of(cpu));
   c.last_tick.store(on->now().count(), relaxed);
   while (stopping.load(acquire) == 0) {
     worker& w = enter(c, op::idle);
@@ -123,7 +126,11 @@ void scheduler::idle(carrier& c, worker& w) {
       }
       if (rule.idle != idle_t::poll && now - began > w.spin_budget_ns) break;
     }
-    on->relax();
+    int64_t next = w.next_timer.load(relaxed);
+    if (!announced) next = std::min(next, began + rule.announce_ns + 1);
+    if (!searcher && now - began <= w.spin_budget_ns / 2) next = std::min(next, began + w.spin_budget_ns / 2 + 1);
+    if (rule.idle != idle_t::poll) next = std::min(next, began + w.spin_budget_ns + 1);
+    on->poll(nanos{next});
   }
   w.count.add(counter::idle_spin_ns, static_cast<uint64_t>(now - began));
   if (found) {

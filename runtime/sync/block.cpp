@@ -3,6 +3,7 @@
 #include "heddle/detail/errors.h"
 #include "runtime/machine/host.h"
 #include "runtime/machine/work.h"
+#include "runtime/sched/threads.h"
 
 namespace heddle::core {
 
@@ -12,8 +13,8 @@ namespace heddle::core {
 }
 
 void relax_outside() noexcept {
-  if (carrier* c = this_carrier())
-    c->home->on->relax();
+  if (machine* m = machine_of_this_thread())
+    m->relax();
   else
     relax_cpu();
 }
@@ -54,6 +55,7 @@ bool block_thread(thread_waiter& me, wait_list& l, int64_t deadline, bool front)
   const bool late = linked(me);  // L5
   if (late) unlink(l, me);
   unlock(guard_of(l));
+  if (late && deadline == never.count()) throw shutdown_error(deadlock_text);
   if (late) return false;
   wait_thread(me, never);  // claimed: the word is about to be set, and our frame must outlive that
   return true;
