@@ -34,6 +34,24 @@ std::vector<std::string> glue_negative_numbers(const std::vector<std::string>& a
   return out;
 }
 
+// --help as the rest of the program writes: defaults behind the sentence, one blank line between groups.
+class help_layout final : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return option->get_type_name().empty() ? "" : " " + option->get_type_name();
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    const std::string value = option->get_default_str();
+    return option->get_description() + (value.empty() ? "" : " [" + value + "]");
+  }
+  std::string make_usage(const CLI::App*, std::string name) const override {
+    return "\nusage: " + name + " [OPTIONS]\n\n";
+  }
+  std::string make_group(std::string group, bool positional, std::vector<const CLI::Option*> options) const override {
+    return CLI::Formatter::make_group(std::move(group), positional, std::move(options)).substr(1);
+  }
+};
+
 }  // namespace
 
 std::function<bool(const std::string&)> in_range(int64_t& target, count_range range) {
@@ -62,8 +80,9 @@ std::string describe(duration_range range) {
 
 arguments::arguments(std::string_view name, std::string_view summary)
     : cli_(std::string(summary), fmt::format("heddle{}{}", name.empty() ? "" : " ", name)) {
-  cli_.set_help_flag("-h,--help", "this text");
-  cli_.get_formatter()->column_width(34);
+  cli_.formatter(std::make_shared<help_layout>());
+  cli_.get_formatter()->column_width(36);
+  cli_.set_help_flag();  // comes last, in parse()
 }
 
 CLI::Option* arguments::finish(CLI::Option* option, const std::string& type, const std::string& shown_default) {
@@ -146,6 +165,9 @@ void arguments::flag(const std::string& names, bool& target, const std::string& 
 }
 
 bool arguments::parse(const std::vector<std::string>& args) {
+  // Some modelled tools use -h for something else.
+  if (cli_.get_help_ptr() == nullptr && cli_.get_option_no_throw("--help") == nullptr)
+    cli_.set_help_flag(cli_.get_option_no_throw("-h") == nullptr ? "-h,--help" : "--help", "this text")->group(group_);
   args_ = glue_negative_numbers(args);
   std::vector<std::string> reversed(args_.rbegin(), args_.rend());  // CLI11 takes its words from the back
   try {

@@ -60,11 +60,8 @@ void declare_runs(arguments& args, common_options& o) {
   args.duration("--warmup", o.warmup, {}, "time before recording starts");
   args.count("--seed", o.seed, seeds, "run i uses seed N+i");
   args.text("--json", o.json, "the result as JSON; '-' is stdout, and then nothing else goes there");
-  args.text("--trace", o.trace, "a trace: .json for Perfetto, .ftrace for trace-cmd and kernelshark");
-  args.text("--schedstat", o.schedstat, "counters in the layout of /proc/schedstat");
   args.choice("--format", o.format, {"table", "original", "csv", "markdown", "lkml", "benchstat"},
               "how results are printed");
-  args.text("--costs", o.costs, "calibrated costs for the virtual machine");
   args.choice("--progress", o.progress, {"auto", "always", "never"}, "a progress line on stderr for anything over 2 s");
   args.flag("--quiet", o.quiet, "no progress, no header");
 }
@@ -83,7 +80,6 @@ void read_variables(const arguments& args, common_options& o) {
   if (const auto text = wanted("--seed", "HEDDLE_SEED"); text && !in_range(o.seed, seeds)(*text))
     refuse("HEDDLE_SEED", *text, describe(seeds));
   if (const auto text = wanted("--cpus", "HEDDLE_CPUS")) o.cpus = *text;
-  if (const auto text = wanted("--trace", "HEDDLE_TRACE")) o.trace = *text;
 }
 
 }  // namespace
@@ -99,10 +95,21 @@ void declare_common(arguments& args, common_options& options, option_groups grou
       ->type_name("FILE");
 }
 
+namespace {
+
+// Parses what may stand before the command. A file named there is read once, by the command's own parser.
+void declare_outer(arguments& outer, common_options& ignored) {
+  declare_common(outer, ignored);
+  outer.cli().set_config();
+  outer.text("--config", ignored.json, "");
+}
+
+}  // namespace
+
 bool parse_command(arguments& args, const invocation& typed, common_options& options) {
   common_options ignored;
   arguments outer("", "");
-  declare_common(outer, ignored);
+  declare_outer(outer, ignored);
   outer.parse(typed.before);
 
   std::vector<std::string> all = typed.before;
@@ -121,14 +128,11 @@ bool parse_command(arguments& args, const invocation& typed, common_options& opt
 size_t find_command(const std::vector<std::string>& words) {
   common_options ignored;
   arguments outer("", "");
-  declare_common(outer, ignored);
+  declare_outer(outer, ignored);
   outer.leave_rest();
-  bool version_asked = false;
-  outer.cli().set_help_flag("");
-  outer.flag("--version", version_asked, "");
-  outer.flag("-h,--help", version_asked, "");
-  // The value of a common option may be refused later with better words; here only the cut matters.
-  outer.cli().set_config("", "");
+  bool asked = false;
+  outer.flag("--version", asked, "");
+  outer.flag("-h,--help", asked, "");
   outer.parse(words);
   return words.size() - outer.rest().size();
 }

@@ -9,8 +9,6 @@
 
 namespace heddle::bench {
 
-enum class output_format { table, original, csv, markdown, lkml, benchstat };
-
 struct common_options {
   std::string machine = "host";
   std::string backend = "fibers";  // fibers, threads, both
@@ -26,10 +24,7 @@ struct common_options {
   int64_t seed = 1;
 
   std::string json;  // empty: none; "-": stdout, and nothing else there
-  std::string trace;
-  std::string schedstat;
   std::string format = "table";
-  std::string costs;
   bool pin_threads = false;  // backend threads: one CPU each instead of floating
   std::string progress = "auto";
   bool quiet = false;
@@ -53,7 +48,7 @@ void declare_common(arguments& args, common_options& options, option_groups grou
 // Parses what stood before and after the command's name together. One option on both sides is refused: nobody could say
 // which was meant. False: --help was printed.
 //
-// HEDDLE_WORKERS, HEDDLE_CPUS, HEDDLE_SEED and HEDDLE_TRACE count where no option was given.
+// HEDDLE_WORKERS, HEDDLE_CPUS and HEDDLE_SEED count where no option was given.
 bool parse_command(arguments& args, const invocation& typed, common_options& options);
 
 // Where the command's name stands in `words`; words.size() where there is none.

@@ -4,22 +4,16 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 
+#include "affinity/limits.h"
 #include "bench_apps/common/errors.h"
+#include "bench_apps/common/machine_facts.h"
 
 namespace heddle::bench {
 namespace {
 
 constexpr int cpu_id_max = 1 << 20;
-
-bool take_id(std::string_view& text, int& id) {
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  if (error != std::errc{} || id < 0 || id > cpu_id_max) return false;
-  text.remove_prefix(static_cast<size_t>(rest - text.data()));
-  return true;
-}
 
 // A mask of any size: the kernel refuses one that is shorter than its own.
 struct mask {
@@ -32,26 +26,6 @@ struct mask {
 };
 
 }  // namespace
-
-std::optional<std::vector<int>> parse_cpu_list(std::string_view text) {
-  std::vector<int> cpus;
-  while (true) {
-    int first = 0;
-    if (!take_id(text, first)) return std::nullopt;
-    int last = first;
-    if (text.starts_with('-')) {
-      text.remove_prefix(1);
-      if (!take_id(text, last) || last < first) return std::nullopt;
-    }
-    for (int cpu = first; cpu <= last; cpu++) cpus.push_back(cpu);
-    if (text.empty()) break;
-    if (text.front() != ',') return std::nullopt;
-    text.remove_prefix(1);
-  }
-  std::ranges::sort(cpus);
-  cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
-  return cpus;
-}
 
 std::string show_cpu_list(const std::vector<int>& cpus) {
   std::string out;
@@ -84,19 +58,13 @@ bool bind_this_thread(const std::vector<int>& cpus) {
 }
 
 std::vector<int> chosen_cpus(const std::string& list, const std::string& workers) {
-  std::vector<int> cpus = allowed_cpus();
-  if (!list.empty()) {
-    const auto asked = parse_cpu_list(list);
-    if (!asked) throw usage_error(fmt::format("--cpus: '{}' is not a list of CPUs such as 0,2-5", list));
-    if (!std::ranges::includes(cpus, *asked))
-      throw usage_error(
-          fmt::format("--cpus: '{}' is not within the CPUs this process may use ({})", list, show_cpu_list(cpus)));
-    cpus = *asked;
-  }
-  if (workers != "auto") {
-    const size_t count = std::stoul(workers);
-    if (count < cpus.size()) cpus.resize(count);
-  }
+  const core::topology& host = facts_of("host").machine;
+  core::worker_request asked{.cpus = list};
+  if (workers != "auto") asked.workers = static_cast<int>(std::stoul(workers));
+  const core::worker_choice choice = core::choose_workers(host, asked, core::read_limits());
+  if (!choice.error.empty()) throw usage_error(choice.error);
+  std::vector<int> cpus;
+  for (const core::cpu_id cpu : choice.chosen) cpus.push_back(host.os_id(cpu));
   return cpus;
 }
 

@@ -23,7 +23,11 @@ void refuse_unsuitable(const common_options& o) {
   if (o.format == "lkml" || o.format == "benchstat")
     throw usage_error(fmt::format(
         "--format: '{}' is not a format of one app (table, original, csv, markdown); it is compare's", o.format));
-  if (o.json_on_stdout() && o.trace == "-") throw usage_error("--trace: '-' is not free, --json has stdout");
+  if (!o.json.empty() && !can_write_json(o.json))
+    throw usage_error(fmt::format("--json: '{}' is not a file that can be written", o.json));
+  if (!o.on_host() && o.backend != "fibers")
+    throw usage_error(
+        fmt::format("--backend: '{}' is not fibers, all that runs on a virtual machine ({})", o.backend, o.machine));
   choose_settings(o.settings_list());
   if (o.on_host()) chosen_cpus(o.cpus, o.workers);
 }

@@ -13,13 +13,15 @@
 #include <fstream>
 #include <string_view>
 
+#include "affinity/discover.h"
+#include "affinity/limits.h"
+
 extern char** environ;
 
 namespace heddle::bench {
 namespace {
 
-constexpr std::array<std::string_view, 6> known = {"HEDDLE_WORKERS", "HEDDLE_CPUS", "HEDDLE_SETTINGS",
-                                                   "HEDDLE_IO",      "HEDDLE_SEED", "HEDDLE_TRACE"};
+constexpr std::array<std::string_view, 4> known = {"HEDDLE_WORKERS", "HEDDLE_CPUS", "HEDDLE_SETTINGS", "HEDDLE_SEED"};
 
 // The value of the first line of /proc/cpuinfo that begins with `key`.
 std::string cpuinfo(std::string_view key) {
@@ -30,22 +32,6 @@ std::string cpuinfo(std::string_view key) {
     return colon == std::string::npos ? "" : line.substr(colon + 2);
   }
   return "";
-}
-
-// The tightest quota on the way from our group to the root, in CPUs.
-std::optional<double> cgroup_quota() {
-  std::string path;
-  std::ifstream membership("/proc/self/cgroup");
-  for (std::string line; std::getline(membership, line);)
-    if (line.starts_with("0::")) path = line.substr(3);
-  std::optional<double> tightest;
-  for (;;) {
-    std::ifstream file("/sys/fs/cgroup" + path + "/cpu.max");
-    double quota = 0, period = 0;
-    if (file >> quota >> period && period > 0) tightest = std::min(tightest.value_or(quota / period), quota / period);
-    if (path.empty() || path == "/") return tightest;
-    path.erase(path.rfind('/'));
-  }
 }
 
 }  // namespace
@@ -74,11 +60,12 @@ std::string cpu_model() { return cpuinfo("model name"); }
 bool under_hypervisor() { return (" " + cpuinfo("flags") + " ").find(" hypervisor ") != std::string::npos; }
 
 nlohmann::ordered_json environment_record() {
-  const auto quota = cgroup_quota();
+  const auto quota = core::read_quota();
   return {{"kernel", kernel_name()},
           {"cpu_model", cpu_model()},
-          {"cgroup_quota", quota ? nlohmann::ordered_json(*quota) : nlohmann::ordered_json()},
+          {"cgroup_quota", quota ? nlohmann::ordered_json(quota->cpus) : nlohmann::ordered_json()},
           {"virtual_machine", under_hypervisor()},
+          {"hwloc", core::hwloc_version()},
           {"compiler", __VERSION__},
           {"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
           {"warnings", nlohmann::ordered_json::array()}};

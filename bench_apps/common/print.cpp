@@ -43,25 +43,24 @@ std::string run_name(const result_case& one, size_t run) {
   return one.runs.size() > 1 ? fmt::format("{} {}", one.name, run + 1) : one.name;
 }
 
-// Median, range and spread under the single runs of a case, cell by cell.
+// Median, extremes and spread under the single runs of a case, cell by cell.
 using cell_of_run = std::function<std::optional<double>(const run_result&)>;
 void summary_rows(table& t, const result_case& one, const std::vector<cell_of_run>& columns, bool blank_samples) {
   if (one.runs.size() < 2) return;
-  std::vector<std::string> middle = {one.name + " median"}, range = {"  min..max"}, spread = {"  std %"};
-  if (blank_samples) middle.emplace_back(), range.emplace_back(), spread.emplace_back();
+  std::vector<std::vector<std::string>> rows = {{one.name + " median"}, {"  min"}, {"  max"}, {"  std %"}};
+  if (blank_samples)
+    for (auto& row : rows) row.emplace_back();
   for (const auto& column : columns) {
     std::vector<double> values;
     for (const run_result& run : one.runs)
       if (const auto v = column(run)) values.push_back(*v);
-    middle.push_back(digits(median(values)));
-    range.push_back(values.empty()
-                        ? "-"
-                        : digits(*std::ranges::min_element(values)) + ".." + digits(*std::ranges::max_element(values)));
-    spread.push_back(digits(std_pct(values)));
+    std::ranges::sort(values);
+    rows[0].push_back(digits(median(values)));
+    rows[1].push_back(values.empty() ? "-" : digits(values.front()));
+    rows[2].push_back(values.empty() ? "-" : digits(values.back()));
+    rows[3].push_back(digits(std_pct(values)));
   }
-  t.row(middle);
-  t.row(range);
-  t.row(spread);
+  for (auto& row : rows) t.row(std::move(row));
 }
 
 table distribution_table(const result_document& document, const std::string& name) {
@@ -171,9 +170,30 @@ std::vector<std::string> metric_names(const result_document& document, bool dist
   return names;
 }
 
+// One row per metric of a run, every figure in full: for programs, which want one rectangle and no marks.
+std::string csv_text(const result_document& document) {
+  std::vector<std::string> headings = {"<case", "run", "seed", "<metric", "value", "samples"};
+  for (const std::string_view s : statistic_names) headings.emplace_back(s);
+  table t(headings);
+  const auto full = [](std::optional<double> v) { return v && std::isfinite(*v) ? fmt::format("{:.9g}", *v) : ""; };
+  for (const result_case& one : document.cases)
+    for (size_t r = 0; r < one.runs.size(); r++)
+      for (const metric& m : one.runs[r].metrics) {
+        std::vector<std::string> cells = {one.name, std::to_string(r + 1), std::to_string(one.runs[r].seed), m.name};
+        cells.push_back(m.is_distribution() ? "" : full(m.figure()));
+        if (m.is_distribution()) {
+          cells.push_back(std::to_string(m.samples().samples()));
+          for (const std::string_view s : statistic_names) cells.push_back(full(m.figure(s)));
+        }
+        t.row(cells);
+      }
+  return t.text(table::style::csv);
+}
+
 }  // namespace
 
 std::string results_text(const result_document& document, table::style style) {
+  if (style == table::style::csv) return csv_text(document);
   std::vector<table> tables;
   for (const std::string& name : metric_names(document, true)) tables.push_back(distribution_table(document, name));
   tables.push_back(figure_table(document, metric_names(document, false)));
@@ -181,8 +201,7 @@ std::string results_text(const result_document& document, table::style style) {
   std::string out;
   for (const table& t : tables)
     if (!t.empty()) out += (out.empty() ? "" : "\n") + t.text(style);
-  if (style != table::style::csv)
-    if (const std::string notes = notes_text(document); !notes.empty()) out += "\n" + notes;
+  if (const std::string notes = notes_text(document); !notes.empty()) out += "\n" + notes;
   return out;
 }
 

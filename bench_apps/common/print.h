@@ -1,5 +1,5 @@
 // A result document as tables: one per metric with a row per run, the single figures side by side, what explains them, and
-// notes. For people first; csv and markdown carry the same cells.
+// notes; markdown has the same cells. csv is for programs: one rectangle, a row per run and metric, full figures.
 #pragma once
 
 #include <string>

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "bench_apps/common/command.h"
@@ -131,6 +134,14 @@ ordered_json to_json(const result_document& document) {
   }
   out["comparison"] = document.comparison;
   return out;
+}
+
+bool can_write_json(const std::string& where) {
+  if (where == "-") return true;
+  const std::string draft = where + ".part";
+  const bool possible = std::ofstream(draft).is_open() && !std::filesystem::is_directory(where);
+  std::remove(draft.c_str());
+  return possible;
 }
 
 void write_json(const ordered_json& document, const std::string& where) {

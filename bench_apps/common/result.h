@@ -97,6 +97,8 @@ struct result_document {
 ordered_json to_json(const metric& m);
 ordered_json to_json(const result_document& document);
 
+// Asked before a long run, so that its result is not lost at the end.
+bool can_write_json(const std::string& where);
 // Writes the document to a file, or to stdout for "-". Throws run_error when the file cannot be written.
 void write_json(const ordered_json& document, const std::string& where);
 

@@ -11,6 +11,11 @@ size_t width(const std::string& text) {
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
+std::string trimmed(const std::string& cell) {
+  const size_t first = cell.find_first_not_of(' ');
+  return first == std::string::npos ? "" : cell.substr(first, cell.find_last_not_of(' ') - first + 1);
+}
+
 std::string quoted(const std::string& cell) {
   if (cell.find_first_of(",\"\n") == std::string::npos) return cell;
   std::string out = "\"";
@@ -72,7 +77,7 @@ std::string table::csv() const {
 std::string table::markdown() const {
   std::string out;
   const auto line = [&out](const std::vector<std::string>& cells) {
-    for (const std::string& cell : cells) out += "| " + cell + " ";
+    for (const std::string& cell : cells) out += "| " + trimmed(cell) + " ";
     out += "|\n";
   };
   line(headings_);

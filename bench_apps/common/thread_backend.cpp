@@ -14,6 +14,7 @@
 #include "bench_apps/common/calibration.h"
 #include "bench_apps/common/cpu_list.h"
 #include "bench_apps/common/errors.h"
+#include "bench_apps/common/machine_facts.h"
 
 namespace heddle::bench {
 namespace {
@@ -30,14 +31,12 @@ timespec to_timespec(nanos t) {
 
 }  // namespace
 
-thread_backend::thread_backend(const run_request& request)
-    : restricted_(!request.cpus.empty() || request.workers != "auto"),
-      pinned_(request.pin_threads),
-      work_(request.work) {
+thread_backend::thread_backend(const run_request& request) : pinned_(request.pin_threads), work_(request.work) {
   if (!request.on_host())
     throw usage_error(
-        fmt::format("--backend: 'threads' is not fibers, the only backend on --machine {}", request.machine));
+        fmt::format("--backend: 'threads' is not fibers, all that runs on a virtual machine ({})", request.machine));
   cpus_ = chosen_cpus(request.cpus, request.workers);
+  restricted_ = cpus_ != allowed_cpus();
 }
 
 void thread_backend::word::post() noexcept {
@@ -145,12 +144,11 @@ void thread_backend::touch(const void* object, size_t bytes, access how) const n
   }
 }
 
-std::vector<int> thread_backend::llc_of_cpu() const {
-  return std::vector<int>(static_cast<size_t>(cpus_.back()) + 1, 0);
-}
+std::vector<int> thread_backend::llc_of_cpu() const { return facts_of("host").llc_of_cpu; }
 
 void thread_backend::describe(run_result& result) const {
   result.workers = static_cast<int>(cpus_.size());
+  result.machine = facts_of("host").record;
   result.idle_policy = "kernel";
 }
 

@@ -73,8 +73,8 @@ class thread_backend {
   void describe(run_result& result) const;
 
  private:
-  std::vector<int> cpus_;  // OS ids the threads may use
-  bool restricted_;        // fewer than the process may use
+  std::vector<int> cpus_;    // OS ids the threads may use
+  bool restricted_ = false;  // fewer than the process may use
   bool pinned_;
   size_t spawned_ = 0;
   const calibration* work_;

@@ -26,6 +26,9 @@ void schbench_options::declare(arguments& args) {
              "classic: a message role's sleep between bursts; v1: at the start of a request (bare number: us)");
   args.value("-c,--cputime", "30ms", in_range(think_time, think_time_us), describe(think_time_us), "DURATION",
              "classic: a worker's think time (bare number: us)");
+  args.size(
+      "-p,--pipe", pipe_bytes, {0, 1 << 30},
+      "classic: both sides fill a shared buffer of this size instead of thinking; -s and -c are 0 then unless given");
   args.count("-F,--cache-footprint", footprint_kib, {1, 1 << 20}, "v1: KiB that a worker's matrices fill");
   args.count("-n,--operations", operations, {1, 1'000'000}, "v1: matrix products per request");
   args.flag("-L,--no-locking", no_cpu_lock, "v1: work without the lock of the CPU");
@@ -41,6 +44,8 @@ void schbench_options::check() {
   fill(message_roles, 0, v1() ? 1 : 2);
   fill(workers_each, 0, v1() ? (cpus + message_roles - 1) / message_roles : 16);
   fill(runtime, 0ns, nanos{30s});
+  if (pipe_bytes > 0 && v1()) throw usage_error("-p: belongs to --mode classic");
+  if (pipe_bytes > 0) fill(sleep, -1ns, 0ns), fill(think_time, -1ns, 0ns);
   fill(sleep, -1ns, v1() ? nanos{100us} : nanos{30ms});
   fill(think_time, -1ns, nanos{30ms});
   if (worker_count() > tasks.max)
@@ -67,6 +72,7 @@ nlohmann::ordered_json schbench_options::json() const {
   } else {
     out["--think"] = think;
     out["-c"] = us(think_time);
+    if (pipe_bytes > 0) out["-p"] = pipe_bytes;
   }
   if (yield_every.count() > 0) out["--yield-every"] = us(yield_every);
   if (compat) out["--compat"] = true;

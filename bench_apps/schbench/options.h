@@ -16,6 +16,7 @@ struct schbench_options {
   nanos runtime{0};             // -r; 0: the mode's default
   nanos sleep{-1};              // -s; -1: the mode's default
   nanos think_time{-1};         // -c, classic
+  int64_t pipe_bytes = 0;       // -p, classic; 0: think instead
   int64_t footprint_kib = 256;  // -F, v1
   int64_t operations = 5;       // -n, v1
   bool no_cpu_lock = false;     // -L, v1

@@ -139,10 +139,14 @@ std::string percentile_line(double percent, int decimals, const histogram& h, bo
   return fmt::format("\t{}{:.{}f}th: {}\n", star ? "*" : "", percent, decimals, std::llround(us));
 }
 
-std::string classic_layout(const histogram& h) {
+std::string classic_layout(const schbench_options& options, const run_result& result) {
+  const histogram& h = result.find("wakeup_latency_us")->samples();
   std::string out = "Latency percentiles (usec)\n";
   for (const double p : {50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9}) out += percentile_line(p, 4, h, p == 99.0);
-  return out + fmt::format("\tmin={}, max={}\n", h.min_ns().value_or(0) / 1000, h.max_ns().value_or(0) / 1000);
+  out += fmt::format("\tmin={}, max={}\n", h.min_ns().value_or(0) / 1000, h.max_ns().value_or(0) / 1000);
+  if (options.pipe_bytes > 0)
+    out += fmt::format("avg worker transfer: {:.2f} ops/sec\n", result.find("loops_per_s")->figure().value_or(0));
+  return out;
 }
 
 struct v1_block {
@@ -199,7 +203,7 @@ std::string v1_layout(const run_result& result) {
 }  // namespace
 
 std::string original_layout(const schbench_options& options, const run_result& result) {
-  return options.v1() ? v1_layout(result) : classic_layout(result.find("wakeup_latency_us")->samples());
+  return options.v1() ? v1_layout(result) : classic_layout(options, result);
 }
 
 }  // namespace heddle::bench::schbench

@@ -63,6 +63,7 @@ struct alignas(core::cache_line) worker_slot {
   nanos woken_at{0};
   nanos posted_at{0};
   int waker_cpu = 0;
+  std::vector<char> pipe;              // -p: filled by the waker, then by the worker
   core::atomic<uint64_t> requests{0};  // v1: read once a second by the director
   worker_records records;
 };
@@ -121,11 +122,13 @@ class scenario {
 
   void worker_role(message_slot<B>& boss, size_t index) {
     worker_slot<B>& me = workers_[index];
+    me.pipe.resize(static_cast<size_t>(o_.pipe_bytes));
     std::vector<uint64_t> matrices(
         o_.v1() ? 3 * static_cast<size_t>(o_.matrix_side()) * static_cast<size_t>(o_.matrix_side()) : 0, 1);
     nanos cycle_began = b_.now();
     while (!stopped()) {
       if (!o_.v1()) think(o_.think_time);
+      fill_pipe(me, 1);
       if (!wait_for_wake(boss, me, index + 1)) return;
       const nanos now = b_.now();
       if (stopped()) return;
@@ -143,6 +146,12 @@ class scenario {
     boss.word.post();
     me.word.wait();
     return true;
+  }
+
+  void fill_pipe(worker_slot<B>& slot, char with) {
+    if (slot.pipe.empty()) return;
+    std::fill(slot.pipe.begin(), slot.pipe.end(), with);
+    b_.touch(slot.pipe.data(), slot.pipe.size(), access::write);
   }
 
   static void push(message_slot<B>& boss, worker_slot<B>& me, uint64_t number) {
@@ -205,6 +214,7 @@ class scenario {
       if (slot.ticket != ticket--) me.records.out_of_order++;
       slot.woken_at = burst_at;
       slot.waker_cpu = here;
+      fill_pipe(slot, 2);
       slot.posted_at = b_.now();
       b_.touch(&slot.woken_at, sizeof slot.woken_at, access::write);
       slot.word.post();

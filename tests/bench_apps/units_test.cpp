@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "bench_apps/common/cpu_list.h"
+#include "bench_apps/common/errors.h"
 
 using namespace heddle::bench;
 using namespace std::chrono_literals;
@@ -57,12 +60,18 @@ TEST_CASE("units: a shown duration reads back as itself") {
   CHECK(show_size(65536) == "64KiB");
 }
 
-TEST_CASE("cpu list: reads and writes the kernel's notation") {
-  CHECK(parse_cpu_list("0,2-5") == std::vector<int>{0, 2, 3, 4, 5});
-  CHECK(parse_cpu_list("3,1,1-2") == std::vector<int>{1, 2, 3});
+TEST_CASE("cpu list: is written in the kernel's notation") {
   CHECK(show_cpu_list({0, 2, 3, 4, 5, 9}) == "0,2-5,9");
-  for (const char* text : {"", ",", "1,", "2-1", "a", "-1", "1--2", "99999999999", "1 2"}) {
-    CAPTURE(text);
-    CHECK_FALSE(parse_cpu_list(text));
-  }
+  CHECK(show_cpu_list({}).empty());
+}
+
+TEST_CASE("cpu list: what is chosen lies within what is allowed") {
+  const auto allowed = allowed_cpus();
+  const auto chosen = chosen_cpus("", "auto");
+  CHECK_FALSE(chosen.empty());
+  CHECK(std::ranges::includes(allowed, chosen));
+  CHECK(chosen_cpus(std::to_string(allowed.back()), "auto") == std::vector<int>{allowed.back()});
+  CHECK(chosen_cpus("", "1").size() == 1);
+  CHECK_THROWS_AS(chosen_cpus("1,x", "auto"), usage_error);
+  CHECK_THROWS_AS(chosen_cpus("99999", "auto"), usage_error);
 }
