@@ -2,6 +2,8 @@
 #include <string>
 #include <vector>
 
+#include "bench_apps/commands/presets.h"
+#include "bench_apps/commands/settings.h"
 #include "bench_apps/commands/topo.h"
 #include "bench_apps/common/command.h"
 #include "bench_apps/lab/compare.h"
@@ -16,6 +18,8 @@ int main(int argc, char** argv) {
   };
   static const std::vector<command> commands = {
       topo_command,
+      settings_command,
+      presets_command,
       compare_command,
   };
   return run_program({argv + 1, argv + argc}, commands, apps);

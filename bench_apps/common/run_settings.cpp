@@ -6,15 +6,12 @@
 #include "bench_apps/common/errors.h"
 
 namespace heddle::bench {
-namespace {
 
-ordered_json value_json(const core::setting_row& row, int64_t value) {
+ordered_json setting_json(const core::setting_row& row, int64_t value) {
   if (row.kind == core::setting_kind::toggle) return value != 0;
   if (row.kind == core::setting_kind::number && value != core::automatic) return value;
   return core::value_text(row, value);
 }
-
-}  // namespace
 
 core::chosen_settings choose_settings(const std::string& list) {
   core::settings_list all;
@@ -30,9 +27,9 @@ core::chosen_settings choose_settings(const std::string& list) {
 void record_settings(run_result& result, const core::chosen_settings& chosen) {
   result.preset = chosen.base->name;
   for (const auto& change : chosen.changes())
-    result.changed[std::string(change.row->name)] = value_json(*change.row, change.value);
+    result.changed[std::string(change.row->name)] = setting_json(*change.row, change.value);
   for (const core::setting_row& row : core::setting_rows())
-    result.settings[std::string(row.name)] = value_json(row, row.get(chosen.values));
+    result.settings[std::string(row.name)] = setting_json(row, row.get(chosen.values));
 }
 
 std::string show_settings(const core::chosen_settings& chosen) {

@@ -11,6 +11,9 @@ namespace heddle::bench {
 // HEDDLE_SETTINGS, then `list` (options or a case). usage_error for what the grammar refuses.
 core::chosen_settings choose_settings(const std::string& list);
 
+// A value as JSON: a toggle as a boolean, a number as itself, everything else as its text.
+ordered_json setting_json(const core::setting_row& row, int64_t value);
+
 // preset, changed and settings of a result file.
 void record_settings(run_result& result, const core::chosen_settings& chosen);
 

@@ -8,9 +8,7 @@
 namespace heddle::core {
 namespace {
 
-size_t index_of(const setting_row& row) {
-  return static_cast<size_t>(&row - setting_rows().data());
-}
+size_t index_of(const setting_row& row) { return static_cast<size_t>(&row - setting_rows().data()); }
 
 std::optional<int64_t> index_of_value(const setting_row& row, std::string_view text) {
   for (size_t i = 0; i < row.values.size(); i++)
@@ -116,9 +114,7 @@ std::string unknown(std::string_view name) {
 }
 
 // These two say what is measured; presets leave them alone.
-bool outside_presets(const setting_row& row) {
-  return row.name == "time_scale" || row.name == "preempt";
-}
+bool outside_presets(const setting_row& row) { return row.name == "time_scale" || row.name == "preempt"; }
 
 struct preset_item {
   size_t row;
@@ -216,11 +212,10 @@ std::string settings_list::add(settings_source source, std::string_view list) {
       items.push_back(one.single);
     }
   }
-  items_.insert(items_.end(), items.begin(), items.end());
-  presets_.insert(presets_.end(), named.begin(), named.end());
-  std::stable_sort(items_.begin(), items_.end(), [](const item& a, const item& b) { return a.source < b.source; });
-  std::stable_sort(presets_.begin(), presets_.end(),
-                   [](const named_preset& a, const named_preset& b) { return a.source < b.source; });
+  const auto after = [](settings_source a, const auto& b) { return a < b.source; };
+  for (const item& i : items) items_.insert(std::upper_bound(items_.begin(), items_.end(), source, after), i);
+  for (const named_preset& p : named)
+    presets_.insert(std::upper_bound(presets_.begin(), presets_.end(), source, after), p);
   return "";
 }
 
