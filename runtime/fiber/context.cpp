@@ -6,10 +6,8 @@
 #include <boost/context/detail/fcontext.hpp>
 #endif
 #if HEDDLE_ASAN
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
-#endif
-#if HEDDLE_TSAN
-#include <sanitizer/tsan_interface.h>
 #endif
 
 namespace heddle::core {
@@ -51,16 +49,17 @@ bounds bounds_of(waitable& f) noexcept {
   auto& record = static_cast<fiber_record&>(f);
   return {record.stack_low, static_cast<size_t>(record.stack_top - record.stack_low)};
 }
-thread_local void* fresh_fake_stack = nullptr;
-#endif
-
-#if HEDDLE_TSAN
-thread_local fiber_record* tsan_thread = nullptr;
 #endif
 
 }  // namespace
 
 void prepare_context(fiber_record& fiber, void (*entry)()) noexcept {
+#if HEDDLE_TSAN
+  // A new one each time: the last fiber of this record never returned from its frames, and TSan's shadow of them would pile up.
+  // Not earlier: TSan knows at most some 8000 threads and fibers at once, and a slab makes 1024 records.
+  if (fiber.sanitizer) __tsan_destroy_fiber(fiber.sanitizer);
+  fiber.sanitizer = __tsan_create_fiber(0);
+#endif
   const auto top = reinterpret_cast<uintptr_t>(fiber.frame != nullptr ? fiber.frame : fiber.stack_top) & ~uintptr_t{15};
 #if HEDDLE_BOOST_SWITCH
   first_entry = entry;
@@ -81,9 +80,10 @@ void prepare_context(fiber_record& fiber, void (*entry)()) noexcept {
 #endif
 }
 
-void adopt_context([[maybe_unused]] fiber_record& fiber) noexcept {
-#if HEDDLE_TSAN
-  fiber.sanitizer = __tsan_create_fiber(0);
+void clean_stack([[maybe_unused]] fiber_record& fiber) noexcept {
+#if HEDDLE_ASAN
+  // Frames that were left by the last switch are still poisoned; the next closure is written over them.
+  ASAN_UNPOISON_MEMORY_REGION(fiber.stack_low, static_cast<size_t>(fiber.stack_top - fiber.stack_low));
 #endif
 }
 
@@ -143,14 +143,17 @@ void switch_inside(waitable& from, waitable& to, detail::carrier_head& on, [[may
   __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #endif
 #if HEDDLE_TSAN
-  // `on` may be another carrier's by now; whoever resumed us released our sp's line through the queue's orders.
-  __tsan_acquire(&from.sp);
+  // `on` may be another carrier's by now. Pairs with order_wakee.
+  __tsan_acquire(&from.wait_state);
 #endif
 }
 
-void entered_context() noexcept {
+void entered_context([[maybe_unused]] fiber_record& me) noexcept {
 #if HEDDLE_ASAN
   __sanitizer_finish_switch_fiber(nullptr, nullptr, nullptr);
+#endif
+#if HEDDLE_TSAN
+  __tsan_acquire(&me.sp);  // pairs with prepare_context
 #endif
 }
 #endif

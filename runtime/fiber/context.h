@@ -30,6 +30,9 @@
 #ifndef HEDDLE_BOOST_SWITCH
 #define HEDDLE_BOOST_SWITCH (!HEDDLE_INLINE_SWITCH)
 #endif
+#if HEDDLE_TSAN
+#include <sanitizer/tsan_interface.h>
+#endif
 #define HEDDLE_SWITCH_INSIDE (HEDDLE_ASAN || HEDDLE_TSAN || HEDDLE_BOOST_SWITCH)
 
 namespace heddle::core {
@@ -37,8 +40,9 @@ namespace heddle::core {
 // Sets sp so that the first switch to the fiber calls entry() on its stack, 16-byte aligned, with no caller above it.
 void prepare_context(fiber_record& fiber, void (*entry)()) noexcept;
 
-// Once per record, when its stack is made and when it goes: what the sanitizers keep per fiber.
-void adopt_context(fiber_record& fiber) noexcept;
+// The stack is about to serve another fiber (its closure is written first). What the sanitizers remember of the last one goes.
+void clean_stack(fiber_record& fiber) noexcept;
+// The record goes.
 void drop_context(fiber_record& fiber) noexcept;
 // The stack a carrier begins on becomes a fiber record (its idle fiber): `own`, or the kernel thread's where that is empty.
 void adopt_thread(fiber_record& idle, std::span<char> own) noexcept;
@@ -47,9 +51,17 @@ void adopt_thread(fiber_record& idle, std::span<char> own) noexcept;
 // Saves `from`, clears on->inside after its sp is stored, continues `to`. `last`: from never runs again (its fake stack goes).
 void switch_inside(waitable& from, waitable& to, detail::carrier_head& on, bool last) noexcept;
 // First thing a fresh fiber does.
-void entered_context() noexcept;
+void entered_context(fiber_record& me) noexcept;
 #else
-inline void entered_context() noexcept {}
+inline void entered_context(fiber_record&) noexcept {}
 #endif
+
+// A waker hands `f` over, claimed: what it did so far happens before f goes on. In fact the inbox or the bracket orders the two,
+// by way of the carrier that resumes f; TSan, which is told nothing of that carrier's order (no_sync), is told this.
+inline void order_wakee([[maybe_unused]] waitable& f) noexcept {
+#if HEDDLE_TSAN
+  __tsan_release(&f.wait_state);
+#endif
+}
 
 }  // namespace heddle::core

@@ -99,7 +99,6 @@ void fiber_pool::grow() {
     f.stack_low = s->memory + i * stride + page_bytes_;
     f.stack_top = s->memory + (i + 1) * stride - f.id * colour_step_bytes % colour_range_bytes;
     f.sp.store(f.stack_top, relaxed);  // F1: not on any cpu
-    adopt_context(f);
   }
   for (size_t i = count; i-- > 0;) {
     s->records[i].next = free_;
@@ -113,11 +112,18 @@ void fiber_pool::grow() {
 waitable* fiber_pool::take(size_t want) {
   HEDDLE_ASSERT(want > 0);
   std::lock_guard guard(lock_);
-  if (!free_) grow();
-  waitable* first = free_;
+  // A joiner may be here before the fiber it joined has switched; waiting for that could mean waiting for a preempted carrier.
+  // At most one per carrier is in that state.
+  waitable** link = &free_;
+  while (*link && !(*link)->sp.load(acquire)) link = &(*link)->next;
+  if (!*link) {
+    grow();
+    link = &free_;
+  }
+  waitable* first = *link;
   waitable* last = first;
-  for (size_t i = 1; i < want && last->next; i++) last = last->next;
-  free_ = last->next;
+  for (size_t i = 1; i < want && last->next && last->next->sp.load(acquire); i++) last = last->next;
+  *link = last->next;
   last->next = nullptr;
   return first;
 }

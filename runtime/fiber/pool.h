@@ -19,7 +19,7 @@ class fiber_pool {
   fiber_pool(const fiber_pool&) = delete;
   fiber_pool& operator=(const fiber_pool&) = delete;
 
-  // A chain through `next` of 1 .. want records. Throws std::system_error naming the limit that was met.
+  // A chain through `next` of 1 .. want records, hottest first; none whose last fiber is still on its cpu (F1). Throws std::system_error naming the limit that was met.
   waitable* take(size_t want);
   void give(waitable* chain) noexcept;
 

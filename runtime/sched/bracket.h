@@ -8,8 +8,8 @@
 // B3 Between the publication of a waiter and the switch nobody waits, searches or claims. Nobody claims while inside a bracket:
 //    two of us could wait for each other.
 // B4 No user code runs inside.
-// B5 A claimant only removes. What it does not take goes back by inbox push, never into the queue: its owner may be about to
-//    park and has looked there already.
+// B5 A claimant only removes. What it does not take goes back by inbox push, not into the queue: its owner may be about to park
+//    and has looked there already. (Unless the owner is inside a fiber: it cannot park without another bracket.)
 #pragma once
 
 #include "runtime/fiber/context.h"

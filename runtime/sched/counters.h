@@ -57,6 +57,11 @@ struct counters {
   atomic<uint64_t> value[counter_count]{};
 
   void add(counter which, uint64_t by = 1) noexcept { bump(value[static_cast<size_t>(which)], by); }
+  // For the one that others conclude something from (scheduler::live).
+  void publish(counter which) noexcept {
+    auto& v = value[static_cast<size_t>(which)];
+    v.store(v.load(relaxed) + 1, release);
+  }
   uint64_t get(counter which) const noexcept { return value[static_cast<size_t>(which)].load(relaxed); }
 };
 

@@ -63,8 +63,8 @@ cpu_id far_from(const topology& cpus, cpu_id from, int64_t reclaim_distance) noe
 }
 
 void fiber_main() {
-  entered_context();
   fiber_record& me = *this_carrier()->running();
+  entered_context(me);
   me.entry(me.frame);
   drop_locals(me);  // user destructors: before the bracket
   detail::exit_fiber();
@@ -156,7 +156,7 @@ scheduler::~scheduler() {
 
 // Readers hold a snapshot for one decision; old ones are kept, since nobody says when the last reader is done.
 void scheduler::change_settings(const settings& values) {
-  std::lock_guard guard(outside);
+  std::lock_guard guard(changing);
   snapshots.push_back(std::make_unique<const settings>(values));
   rules.store(snapshots.back().get(), release);
 }
@@ -191,18 +191,10 @@ fiber_record& scheduler::prepare_spawn(size_t frame_bytes, size_t frame_align) {
     }
   } else {
     on->check_thread();
-    std::lock_guard guard(outside);
-    if (!outside_pool || !outside_pool->sp.load(acquire)) {
-      waitable* batch = pool.take(take_batch);
-      waitable* last = batch;
-      while (last->next) last = last->next;
-      last->next = outside_pool;
-      outside_pool = batch;
-    }
-    f = as_fiber(outside_pool);
-    outside_pool = f->next;
+    f = as_fiber(pool.take(1));
   }
-  while (f->sp.load(acquire) == nullptr) on->relax();
+  HEDDLE_DEBUG_ASSERT(f->sp.load(acquire) != nullptr);
+  clean_stack(*f);
   HEDDLE_DEBUG_ASSERT(frame_align <= cache_line);
   const auto top = reinterpret_cast<uintptr_t>(f->stack_top) - frame_bytes;
   f->frame = reinterpret_cast<void*>(top & ~(std::max<uintptr_t>(frame_align, 16) - 1));
@@ -210,9 +202,8 @@ fiber_record& scheduler::prepare_spawn(size_t frame_bytes, size_t frame_align) {
 }
 
 void scheduler::unprepare(fiber_record& f) noexcept {
-  std::lock_guard guard(outside);
-  f.next = outside_pool;
-  outside_pool = &f;
+  f.next = nullptr;
+  pool.give(&f);
 }
 
 void scheduler::submit(fiber_record& f) {
@@ -286,9 +277,8 @@ void scheduler::give_back(fiber_record& f) noexcept {
     return leave(*c);
   }
   f.live.store(false, relaxed);
-  std::lock_guard guard(outside);
-  f.next = outside_pool;
-  outside_pool = &f;
+  f.next = nullptr;
+  pool.give(&f);
 }
 
 void scheduler::detach(fiber_record& f) noexcept {
@@ -308,11 +298,11 @@ void scheduler::drop_error(fiber_record& f) noexcept {
 void scheduler::request_stop(fiber_record& f) noexcept { f.stop_requested.store(true, release); }
 
 uint64_t scheduler::live() const noexcept {
-  uint64_t made = outside_spawned.load(relaxed), ended = 0;
-  for (const auto& w : workers) {
-    ended += w->count.get(counter::finished);
-    made += w->count.get(counter::spawned);
-  }
+  // Ends first: a fiber that ends between the two looks, having spawned another, must not hide it.
+  uint64_t ended = 0;
+  for (const auto& w : workers) ended += w->count.value[static_cast<size_t>(counter::finished)].load(acquire);
+  uint64_t made = outside_spawned.load(relaxed);
+  for (const auto& w : workers) made += w->count.get(counter::spawned);
   return made - ended;
 }
 
@@ -328,9 +318,10 @@ void scheduler::cancel_waits() noexcept {
   }
   std::vector<fiber_record*> woken;
   pool.for_each([&](fiber_record& f) {
-    if (!f.live.load(relaxed) || f.home != this || (f.flags & ff_shielded)) return;
+    // The phase first: of a fiber that waits everything stands still, others write theirs.
     const uint64_t word = f.wait_state.load(acquire);
-    if (phase_of(word) != wait_phase::waiting || f.waiting_on.load(relaxed) == wait_kind::nothing) return;
+    if (phase_of(word) != wait_phase::waiting || !f.live.load(relaxed) || f.home != this || (f.flags & ff_shielded)) return;
+    if (f.waiting_on.load(relaxed) == wait_kind::nothing) return;
     if (!claim_epoch(f, epoch_of(word), wait_phase::cancelled)) return;
     f.cancelled.store(1, relaxed);
     woken.push_back(&f);
@@ -384,6 +375,7 @@ std::vector<stuck_fiber> scheduler::shutdown(nanos deadline) {
   stopping.store(1, seq_cst);
   for (auto& w : workers) on->unpark(w->cpu);
   on->poke();
+  while (visitors.load(acquire) != 0) on->relax();
   if (!on->join(left.empty() ? never : saturating_add(on->now(), nanos{100'000'000})) || !left.empty()) leaked = true;
   return left;
 }

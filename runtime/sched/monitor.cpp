@@ -1,5 +1,8 @@
 // The one unpinned thread: ticks every rescue_ns/2 while somebody runs, and takes over what waits behind a worker that stood
-// still since the last tick. When nothing runs its naps grow, and an unpark ends them.
+// still since the last tick. When nothing runs its naps grow, and the first that leaves its park ends them.
+//
+// M1 Before a long nap the monitor says so (seq_cst) and looks again whether all are parked. Whoever ends a park, by an unpark or
+//    because a timer is due, changes the state (seq_cst) and then looks whether the monitor sleeps: one of the two sees the other.
 #include "runtime/sched/inbox.h"
 #include "runtime/sched/scheduler.h"
 
@@ -22,7 +25,11 @@ void scheduler::monitor_main() {
   while (stopping.load(acquire) == 0) {
     const settings& rule = *rules.load(acquire);
     const nanos shortest{rule.rescue_ns / 2};
-    monitor_sleeps.store(nap > shortest, seq_cst);
+    if (nap > shortest) {
+      monitor_sleeps.store(1, seq_cst);
+      for (const auto& w : workers)
+        if (w->state.load(seq_cst) != cpu_state::parked) nap = shortest;
+    }
     on->nap(nap);
     monitor_sleeps.store(0, relaxed);
     if (stopping.load(acquire)) break;

@@ -30,9 +30,10 @@ inline bool may_leave(const waitable& f) noexcept { return (f.flags & ff_restric
   bump(w.row->nr, 1);
 }
 
-inline void slot_to_list(worker& w) noexcept {
+// Behind the list; where there is none, the slot is as good a place, unless thieves are to see it.
+inline void slot_to_list(worker& w, bool even_alone = false) noexcept {
   waitable* f = w.slot.load(relaxed);
-  if (f == nullptr || w.head == nullptr) return;
+  if (f == nullptr || (w.head == nullptr && !even_alone)) return;
   w.slot.store(nullptr, relaxed);
   push_list(w, f);
 }

@@ -126,11 +126,11 @@ class scheduler {
   atomic<uint32_t> refusing{0};                 // spawns are refused
   atomic<uint32_t> cancelling{0};               // waits throw
   atomic<uint32_t> monitor_sleeps{0};
+  atomic<uint32_t> visitors{0};                 // outsiders amid a wake-up: the fiber may end, and shutdown begin, before they have left
   atomic<uint64_t> rescues{0};                  // by the monitor
   atomic<uint64_t> outside_spawned{0};
   atomic<uint64_t> outside_released{0};
-  mutable std::mutex outside;                   // plain threads' pool and snapshots
-  waitable* outside_pool = nullptr;
+  std::mutex changing;                          // snapshots
   bool leaked = false;
   bool simulated = false;                       // on the virtual machine
 

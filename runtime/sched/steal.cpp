@@ -102,21 +102,30 @@ void scheduler::answer_request(worker& w) noexcept {
 }
 
 // Under the claim of v's carrier: takes up to `want` from the list, the slot, the inbox and every due timer; with timers_move the
-// rest of the timers too, as a message. What may not leave goes back by inbox push (B5).
+// rest of the timers too, as a message. What may not leave stays in order: in the queue of a carrier that is in a fiber, which comes
+// back through its bracket; else it goes back by inbox push (B5).
 waitable* scheduler::strip(worker& v, uint32_t want, bool timers_move, uint32_t& taken, timer_message*& moving) {
   waitable* out = core::detach(v, want, rules.load(acquire)->slot_stealable != slot_stealable_t::no, taken, [](waitable&) { return true; });
   waitable** end = &out;
   while (*end) end = &(*end)->next;
-  waitable* back = nullptr;
+  const carrier& c = *v.on.load(relaxed);
+  const bool in_fiber = c.running() != &c.idle;
+  waitable* back = nullptr;  // newest first
+  waitable* back_oldest = nullptr;
   const auto give = [&](waitable* f) {
     f->next = nullptr;
     if (may_leave(*f)) {
       *end = f;
       end = &f->next;
       taken++;
+    } else if (const cpu_id pin = to_cpu(static_cast<size_t>(as_fiber(f)->pin)); pin != v.cpu) {
+      push_inbox(worker_of(pin), f);  // its timer had moved here
+    } else if (in_fiber) {
+      push_tail(v, f);
     } else {
       f->next = back;
       back = f;
+      if (!back_oldest) back_oldest = f;
     }
   };
   waitable* oldest = nullptr;
@@ -143,7 +152,7 @@ waitable* scheduler::strip(worker& v, uint32_t want, bool timers_move, uint32_t&
     moving->timers = v.timers.take_all();
   }
   v.next_timer.store(v.timers.first(), relaxed);
-  if (back) send(v, back);
+  if (back) push_inbox(v, back, back_oldest);
   return out;
 }
 

@@ -15,9 +15,11 @@ namespace {
 constinit thread_local carrier* current_carrier = nullptr;
 }
 #if HEDDLE_TSAN
-__attribute__((no_sanitize("thread")))
+__attribute__((no_sanitize("thread"), noinline))
+#else
+[[gnu::noinline]]
 #endif
-[[gnu::noinline]] carrier* this_carrier() noexcept {
+carrier* this_carrier() noexcept {
   asm volatile("");
   return current_carrier;
 }
@@ -60,8 +62,7 @@ using namespace heddle::core;
   worker& w = enter(*c, op::sleep);
   check_cancelled(*c);
   fiber_record& me = *c->running();
-  me.flags |= ff_timed;  // the canceller competes with the timer
-  begin_wait(*c, me, wait_kind::sleep, nullptr);
+  begin_wait(*c, me, wait_kind::sleep, nullptr, true);  // the canceller competes with the timer
   w.timers.arm(nanos{until_ns}, me, epoch_of(me.wait_state.load(relaxed)));
   w.next_timer.store(w.timers.first(), relaxed);
   return next_of_wait(*c->home, *c, w, me);
@@ -113,7 +114,7 @@ bool claim_joiner(waitable& j, uint64_t wait, const carrier& by) noexcept {
   if (fiber_record& me = *c->running(); me.error && me.joiner.load(relaxed) == joiner_detached) s.drop_error(me);
   worker& w = enter(*c, op::exit);
   fiber_record& me = *c->running();
-  w.count.add(counter::finished);
+  w.count.publish(counter::finished);
   me.sp.store(nullptr, relaxed);
   const uintptr_t joiner = me.joiner.exchange(joiner_done, acq_rel);
   if (joiner == joiner_detached) {

@@ -96,6 +96,15 @@ void join_shielded(fiber_head& head) noexcept {
   if (!was) me.flags &= static_cast<uint16_t>(~ff_shielded);
 }
 
+// After a join that ended by other means than the end. False: the end has our address, and looks at our record until it is off its
+// cpu; we may be gone with our whole scheduler by then, so we wait for that (F1).
+bool take_back_join(fiber_record& joined, fiber_record& me) noexcept {
+  auto mine = reinterpret_cast<uintptr_t>(static_cast<waitable*>(&me));
+  if (joined.joiner.compare_exchange_strong(mine, joiner_none, acq_rel, acquire)) return true;
+  while (joined.sp.load(acquire) == nullptr) relax_outside();
+  return false;
+}
+
 // The joinee knows one joiner; a timed one takes itself back. Waits in slices are not needed: the end claims by epoch.
 bool join_until(fiber_head& head, int64_t until) {
   fiber_record& f = record(head);
@@ -106,14 +115,12 @@ bool join_until(fiber_head& head, int64_t until) {
   worker& w = enter(*c, op::join);
   check_cancelled(*c);
   fiber_record& me = *c->running();
-  me.flags |= ff_timed;
-  begin_wait(*c, me, wait_kind::join, &f);
+  begin_wait(*c, me, wait_kind::join, &f, true);
   const uint64_t epoch = epoch_of(me.wait_state.load(relaxed));
   f.joiner_wait = epoch << 1 | 1;
   uintptr_t nobody = joiner_none;
   const auto mine = reinterpret_cast<uintptr_t>(static_cast<waitable*>(&me));
   if (!f.joiner.compare_exchange_strong(nobody, mine, acq_rel, acquire)) {
-    me.flags &= static_cast<uint16_t>(~ff_timed);
     abandon_wait(me);
     leave(*c);
     return true;
@@ -121,12 +128,10 @@ bool join_until(fiber_head& head, int64_t until) {
   w.timers.arm(nanos{until}, me, epoch);
   w.next_timer.store(w.timers.first(), relaxed);
   if (const switch_target t = next(*c->home, *c, w, me); t.from) switch_to(t);
-  me.flags &= static_cast<uint16_t>(~ff_timed);
   const wait_phase ended = phase_of(me.wait_state.load(acquire));
   if (ended == wait_phase::cancelled) throw_cancelled(me);
   if (ended == wait_phase::notified) return true;
-  uintptr_t expected = mine;
-  return !f.joiner.compare_exchange_strong(expected, joiner_none, acq_rel, acquire);
+  return !take_back_join(f, me);
 }
 
 scheduler& current_scheduler() {

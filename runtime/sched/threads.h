@@ -2,12 +2,14 @@
 #pragma once
 
 #include "heddle/detail/switch.h"
+#include "runtime/fiber/fiber.h"
 #include "runtime/machine/machine.h"
 
 namespace heddle::detail {
 switch_target pick_yield_thread();
 switch_target pick_sleep_thread(int64_t until_ns);
 void join_thread(fiber_head& f);
+bool take_back_join(core::fiber_record& joined, core::fiber_record& me) noexcept;
 }  // namespace heddle::detail
 
 namespace heddle::core {

@@ -2,6 +2,7 @@
 #include "runtime/sched/inbox.h"
 #include "runtime/sched/run_queue.h"
 #include "runtime/sched/scheduler.h"
+#include "runtime/sched/suspend.h"
 #include "runtime/sched/wait.h"
 
 namespace heddle::core {
@@ -56,6 +57,12 @@ void scheduler::tick(carrier& c, worker& w) {
   const settings& rule = *rules.load(acquire);
   copy_settings(w, rule);
   w.marks->tick(rule);
+  // No switch for a whole tick: the fiber here operates, but gives its cpu to nobody. To thieves and monitor that is progress, so
+  // we offer what waits, the wakee in the slot included.
+  const uint64_t switches = w.count.get(counter::switches);
+  if (switches == w.switches_seen) slot_to_list(w, true);
+  w.switches_seen = switches;
+  maybe_chain(*this, w);
   chain_far(w);
   honour_push(w);
   balance(w, now);

@@ -96,8 +96,10 @@ inline waitable* pop_claimed(wait_list& l, const carrier* by) noexcept {
   return nullptr;
 }
 
-// Opens an epoch, before publication (L2, F1).
-inline void begin_wait(carrier& c, fiber_record& me, wait_kind kind, const void* object) noexcept {
+// Opens an epoch, before publication (L2, F1). `timed`: there will be a second wake source; the flag is only ever changed here,
+// since a list may still hold a waiter that its timer has woken.
+inline void begin_wait(carrier& c, fiber_record& me, wait_kind kind, const void* object, bool timed = false) noexcept {
+  if (timed != ((me.flags & ff_timed) != 0)) me.flags ^= ff_timed;
   me.sp.store(nullptr, relaxed);
   me.wait_state.store(wait_word(epoch_of(me.wait_state.load(relaxed)) + 1, wait_phase::waiting), relaxed);
   me.waiting_on.store(kind, relaxed);

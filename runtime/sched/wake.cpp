@@ -30,7 +30,11 @@ fiber_load load_of(const fiber_record& f) noexcept {
 
 // The hot half: what may simply follow its waker (affinity/wake.h, defers(), with the worker's copies of the settings).
 worker* scheduler::ready(carrier& c, worker& w, fiber_record& f) noexcept {
-  if (__builtin_expect(f.home != this, 0)) return f.home->place_outside(f);
+  order_wakee(f);
+  if (__builtin_expect(f.home != this, 0)) {
+    f.home->ready_from_outside(f);
+    return nullptr;
+  }
   fiber_record& waker = *c.running();
   const bool near = f.cpu == static_cast<int16_t>(w.cpu) || (w.pulls && (w.all_near || cpus.distance(last_cpu(f), w.cpu) <= rules.load(relaxed)->numa_reclaim_distance));
   const bool stays = w.defer && near && !(f.flags & ff_restricted) && !(waker.account.load(relaxed) & af_long);
@@ -103,19 +107,26 @@ worker* scheduler::place_outside(fiber_record& f) noexcept {
   return &local;
 }
 
-void scheduler::ready_from_outside(fiber_record& f) noexcept { push_inbox(*place_outside(f), &f); }
+void scheduler::ready_from_outside(fiber_record& f) noexcept {
+  order_wakee(f);
+  visitors.fetch_add(1, relaxed);  // seen by whoever sees the push
+  push_inbox(*place_outside(f), &f);
+  visitors.fetch_sub(1, release);
+}
 
 // A new fiber from outside.
 void scheduler::start_outside(fiber_record& f) noexcept {
+  visitors.fetch_add(1, relaxed);
   f.cpu = static_cast<int16_t>(f.id / (workers.size() + 1) % workers.size());
   worker& to = *place_outside(f);
   f.cpu = static_cast<int16_t>(to.cpu);
   push_inbox(to, &f);
+  visitors.fetch_sub(1, release);
 }
 
 void scheduler::unpark(worker& w) noexcept {
   on->unpark(w.cpu);
-  if (monitor_sleeps.load(relaxed)) on->poke();
+  if (monitor_sleeps.load(seq_cst)) on->poke();  // M1
 }
 
 // One push per announcement: whoever clears the target's bit pushes, and the target announces again when it idles again.

@@ -84,6 +84,7 @@ struct alignas(cache_line) worker {
   board_row* row = nullptr;
   uint32_t pooled = 0;
   uint32_t slot_streak = 0;
+  uint64_t switches_seen = 0;  // at the last housekeeping
   uint32_t lifo_max = 3;
   bool all_near = true;     // every cpu is near enough to be pulled from: wake-ups need no look at the topology
   bool defer = true;        // copies of settings, refreshed in the slow entry when the snapshot changed

@@ -152,6 +152,8 @@ void scheduler::idle(carrier& c, worker& w) {
     w.marks->parks(rule);
     const int64_t asleep = on->now().count();
     on->park(w.cpu, nanos{w.next_timer.load(relaxed)});
+    w.state.store(cpu_state::polling, seq_cst);
+    if (monitor_sleeps.load(seq_cst)) on->poke();  // M1
     now = on->now().count();
     const int64_t slept = now - asleep;
     w.count.add(counter::idle_park_ns, static_cast<uint64_t>(slept));

@@ -21,8 +21,7 @@ void relax_outside() noexcept {
 
 wait_phase block(carrier& c, worker& w, wait_list& l, wait_kind kind, int64_t deadline, bool front) {
   fiber_record& me = *c.running();
-  if (deadline != never.count()) me.flags |= ff_timed;
-  begin_wait(c, me, kind, &l);
+  begin_wait(c, me, kind, &l, deadline != never.count());
   const uint64_t epoch = epoch_of(me.wait_state.load(relaxed));
   front ? prepend(l, me) : append(l, me);
   unlock(guard_of(l));
@@ -32,7 +31,6 @@ wait_phase block(carrier& c, worker& w, wait_list& l, wait_kind kind, int64_t de
   }
   if (const switch_target t = next(*c.home, c, w, me); t.from) detail::switch_to(t);
 
-  me.flags &= static_cast<uint16_t>(~ff_timed);
   const wait_phase ended = phase_of(me.wait_state.load(acquire));
   if (ended != wait_phase::notified) leave_list(me, l);
   return ended;
@@ -74,12 +72,10 @@ void throw_cancelled(fiber_head& self) {
     const wait_kind kind = me.waiting_on.load(relaxed);
     if (kind == wait_kind::join) {
       auto* joined = const_cast<fiber_record*>(static_cast<const fiber_record*>(me.wait_object.load(relaxed)));
-      auto mine = reinterpret_cast<uintptr_t>(static_cast<waitable*>(&me));
-      joined->joiner.compare_exchange_strong(mine, joiner_none, acq_rel, relaxed);
+      take_back_join(*joined, me);
     } else if (kind != wait_kind::sleep) {
       leave_list(me, *const_cast<wait_list*>(static_cast<const wait_list*>(me.wait_object.load(relaxed))));
     }
-    me.flags &= static_cast<uint16_t>(~ff_timed);
   }
   throw shutdown_error("heddle: the runtime shuts down");
 }

@@ -56,13 +56,15 @@ void release_all(wait_list& l, Open&& open) noexcept {
 
 }  // namespace
 
+// Zero is stored under the lock, and wait() returns by way of the lock: who returns from it may destroy the latch.
 void latch::count_down(std::ptrdiff_t n) noexcept {
-  if (left_.fetch_sub(n, acq_rel) != n) return;
-  release_all(waiters_, [] {});
+  std::ptrdiff_t left = left_.load(relaxed);
+  while (left > n)
+    if (left_.compare_exchange_weak(left, left - n, acq_rel, relaxed)) return;
+  release_all(waiters_, [&] { left_.fetch_sub(n, acq_rel); });
 }
 
 void latch::wait() const {
-  if (try_wait()) return;
   wait_while(waiters_, wait_kind::latch, [&] { return !try_wait(); });
 }
 

@@ -22,7 +22,8 @@ void mutex::lock_slow() {
       if (lost) return;
     } else {
       worker& w = enter(*c, op::suspend);
-      check_cancelled(*c);
+      // Not in the second round: whoever was woken carries the wake-up of those behind it, and must pass it on.
+      if (!lost) check_cancelled(*c);
       core::lock(waiters_);
       if (word_.exchange(2, acquire) == 0) {
         core::unlock(waiters_);
@@ -44,16 +45,24 @@ void mutex::lock_slow() {
 
 // The claimed waiter to wake, or null. Inside the caller's bracket where there is one.
 waitable* mutex::unlock_inside(carrier* c) noexcept {
-  uint32_t alone = 1;
-  if (word_.compare_exchange_strong(alone, 0, release, relaxed)) return nullptr;
-  core::lock(waiters_);
-  waitable* f = pop_claimed(waiters_, c);
-  if (f && f->flags & ff_handoff)
-    word_.store(2, relaxed);  // stays locked: f owns it from here; its wake-up orders our writes for it
-  else
-    word_.store(0, release);
-  core::unlock(waiters_);
-  return f;
+  for (;;) {
+    uint32_t alone = 1;
+    if (word_.compare_exchange_strong(alone, 0, release, relaxed)) return nullptr;
+    core::lock(waiters_);
+    waitable* f = pop_claimed(waiters_, c);
+    if (!f) {
+      // Freed by the exchange above, which is our last touch: the next owner may destroy the mutex at once.
+      word_.store(1, relaxed);
+      core::unlock(waiters_);
+      continue;
+    }
+    if (f->flags & ff_handoff)
+      word_.store(2, relaxed);  // stays locked: f owns it from here; its wake-up orders our writes for it
+    else
+      word_.store(0, release);
+    core::unlock(waiters_);  // f still needs the mutex and does not run before we wake it
+    return f;
+  }
 }
 
 void mutex::unlock_slow() {

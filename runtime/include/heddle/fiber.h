@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "heddle/detail/deadline.h"
 #include "heddle/detail/errors.h"
 #include "heddle/detail/runtime.h"
 
@@ -96,8 +97,7 @@ class [[nodiscard]] fiber {
   // As join, but at most until `deadline`; false: it still runs and stays joinable. The result waits for join().
   template <class Clock, class Duration>
   bool join_until(const std::chrono::time_point<Clock, Duration>& deadline) {
-    const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - Clock::now());
-    return detail::join_until(checked(), detail::now_ns() + left.count());
+    return detail::join_until(checked(), detail::deadline_at(deadline));
   }
 
   // The fiber goes on by itself. If it ends by an exception, the process ends, naming it.
@@ -208,11 +208,7 @@ inline bool stop_requested() noexcept { return detail::stop_requested(); }
 // Suspends for at least this long (a plain thread blocks). Throws shutdown_error.
 template <class Rep, class Period>
 void sleep_for(const std::chrono::duration<Rep, Period>& how_long) {
-  const auto ns = std::chrono::ceil<std::chrono::nanoseconds>(how_long).count();
-  const int64_t now = detail::now_ns();
-  int64_t until = 0;
-  if (__builtin_add_overflow(now, ns, &until)) until = INT64_MAX;
-  if (ns > 0) detail::suspend(detail::pick_sleep(until));
+  if (const int64_t until = detail::deadline_in(how_long)) detail::suspend(detail::pick_sleep(until));
 }
 
 template <class Clock, class Duration>

@@ -12,6 +12,7 @@
 #include <mutex>  // std::unique_lock
 #include <utility>
 
+#include "heddle/detail/deadline.h"
 #include "heddle/detail/runtime.h"
 #include "heddle/detail/wait_list.h"
 
@@ -21,22 +22,6 @@ struct carrier;
 }  // namespace heddle::core
 
 namespace heddle {
-namespace detail {
-
-int64_t deadline_after(std::chrono::nanoseconds how_long) noexcept;  // saturating, on the machine's clock
-
-template <class Rep, class Period>
-int64_t deadline_in(const std::chrono::duration<Rep, Period>& d) {
-  // Durations beyond 292 years would wrap in nanoseconds.
-  if (std::chrono::duration<double>(d).count() > 9.0e9) return std::numeric_limits<int64_t>::max();
-  return deadline_after(std::chrono::ceil<std::chrono::nanoseconds>(d));
-}
-template <class Clock, class Duration>
-int64_t deadline_at(const std::chrono::time_point<Clock, Duration>& t) {
-  return deadline_in(t - Clock::now());
-}
-
-}  // namespace detail
 
 // Not recursive. Waiters are served in order, but a running fiber may take a free lock first; a waiter that lost once is handed it.
 class mutex {
