@@ -7,6 +7,7 @@
 #include "bench_apps/commands/topo.h"
 #include "bench_apps/common/command.h"
 #include "bench_apps/lab/compare.h"
+#include "bench_apps/micro/micro.h"
 #include "bench_apps/pgbench/pgbench.h"
 #include "bench_apps/schbench/schbench.h"
 
@@ -15,11 +16,13 @@ int main(int argc, char** argv) {
   static constexpr app_kind apps[] = {
       schbench_app,
       pgbench_app,
+      micro_app,
   };
   static const std::vector<command> commands = {
       topo_command,
       settings_command,
       presets_command,
+      micro_command,
       compare_command,
   };
   return run_program({argv + 1, argv + argc}, commands, apps);

@@ -18,7 +18,8 @@ namespace {
 std::vector<std::string> all_names(const invocation& typed) {
   std::vector<std::string> names = {"help"};
   for (const command& c : typed.commands) names.emplace_back(c.name);
-  for (const app_kind& a : typed.apps) names.emplace_back(a.name);
+  for (const app_kind& a : typed.apps)  // an app with a command of its own is listed once
+    if (std::ranges::find(names, a.name) == names.end()) names.emplace_back(a.name);
   return names;
 }
 
@@ -32,7 +33,8 @@ void print_overview(const invocation& typed) {
   text += "\nBenchmarks\n";
   for (const app_kind& a : typed.apps) row(a.name, a.summary);
   text += "\nCommands\n";
-  for (const command& c : typed.commands) row(c.name, c.summary);
+  for (const command& c : typed.commands)
+    if (std::ranges::find(typed.apps, c.name, &app_kind::name) == typed.apps.end()) row(c.name, c.summary);
   row("help COMMAND", "a command's options");
   text += "\nTry\n  heddle schbench --backend both -m 2 -t 4 -r 5\n";
   std::fputs(text.c_str(), stdout);
