@@ -26,8 +26,9 @@ struct totals {
   uint64_t workers = 0;
   uint64_t loops_min = std::numeric_limits<uint64_t>::max(), loops_max = 0;  // of one worker
   double cycle_ns = 0;
+  double cut_ns = 0;  // time of workers inside the window that no recorded cycle covers
 
-  void add(const worker_records& r);
+  void add(const worker_records& r, const window& recorded);
   void add(const message_records& r);
   histogram all_latency() const;
 };

@@ -46,6 +46,8 @@ struct worker_records {
   uint64_t loops = 0;                 // wake-ups inside the window
   uint64_t dropped = 0;               // zeros that --compat dropped
   double cycle_ns = 0;                // sum over the recorded cycles
+  nanos first_began{0};               // of the recorded cycles, and when the last one ended: what lies outside of them
+  nanos last_ended{0};                // are cycles that the window cuts
 };
 
 struct message_records {
@@ -167,7 +169,8 @@ class scenario {
   void record_wake(worker_slot<B>& me, nanos now, nanos cycle_began) {
     worker_records& r = me.records;
     b_.touch(&me.woken_at, sizeof me.woken_at, access::read);
-    r.loops++;
+    if (r.loops++ == 0) r.first_began = cycle_began;
+    r.last_ended = now;
     r.cycle_ns += static_cast<double>((now - cycle_began).count());
     nanos latency = now - me.woken_at;
     if (o_.compat) {

@@ -34,9 +34,9 @@ void direct(B& b, nanos deadline, F&& every_second) {
 }
 
 template <backend B>
-totals collect(const scenario<B>& s) {
+totals collect(const scenario<B>& s, const window& recorded) {
   totals all;
-  for (const auto& w : s.workers()) all.add(w.records);
+  for (const auto& w : s.workers()) all.add(w.records, recorded);
   for (const auto& m : s.messages()) all.add(m.records);
   return all;
 }
@@ -62,9 +62,10 @@ run_result run_on(B& b, const schbench_options& options, const run_request& requ
     recorded.requests = roles.requests() - requests_before;
     roles.stop();
   });
-  run_result result = make_result(options, collect(roles), recorded);
+  const totals all = collect(roles, recorded);
+  run_result result = make_result(options, all, recorded);
   b.describe(result);
-  check_result(options, collect(roles), recorded, b.cpu_count(), result);
+  check_result(options, all, recorded, b.cpu_count(), result);
   return result;
 }
 

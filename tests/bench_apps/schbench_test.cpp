@@ -31,12 +31,14 @@ schbench::totals plausible_totals(uint64_t workers) {
   schbench::totals all;
   for (uint64_t w = 0; w < workers; w++) {
     schbench::worker_records r;
-    for (int i = 0; i < 100; i++) r.latency[0].record(1us), r.loops++, r.cycle_ns += 10e6;
-    all.add(r);
+    for (int i = 0; i < 95; i++) r.latency[0].record(1us), r.loops++, r.cycle_ns += 10e6;
+    r.first_began = 20ms;
+    r.last_ended = 970ms;  // a cycle is cut at each end of the second
+    all.add(r, {.begin = 0s, .end = 1s});
   }
   schbench::message_records m;
   m.bursts = 50 * workers;
-  m.wakes = 100 * workers;
+  m.wakes = 95 * workers;
   all.add(m);
   return all;
 }
@@ -135,7 +137,7 @@ TEST_CASE("schbench: more calibrated work than the CPUs could do is refused") {
   schbench_options o;
   o.message_roles = 1;
   o.workers_each = 4;
-  o.think_time = 10ms;  // 400 loops of 10 ms in a second: 4 CPUs of work
+  o.think_time = 10ms;  // 380 loops of 10 ms in a second: 3.8 CPUs of work
   run_result result;
   schbench::check_result(o, plausible_totals(4), {.begin = 0s, .end = 1s}, 2, result);
   CHECK(result.ended == ending::failed);
