@@ -34,9 +34,11 @@ void begin(boost::context::detail::transfer_t arrived) {
 #endif
 
 #if HEDDLE_TSAN
-__attribute__((no_sanitize("thread")))
+__attribute__((no_sanitize("thread"), noinline))
+#else
+[[gnu::noinline]]
 #endif
-[[gnu::noinline]] void jump(strand& from, strand& to) noexcept {
+void jump(strand& from, strand& to) noexcept {
 #if HEDDLE_BOOST_SWITCH
   const auto arrived = boost::context::detail::jump_fcontext(to.sp, &from);
   static_cast<strand*>(arrived.data)->sp = arrived.fctx;
