@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
+#include "runtime/base/atomic.h"
 #include <thread>
 
 #include "bench_apps/common/cpu_list.h"

@@ -5,7 +5,7 @@
 #include <heddle/sync.h>
 
 #include <algorithm>
-#include <atomic>
+#include "runtime/base/atomic.h"
 #include <chrono>
 #include <thread>
 

@@ -3,7 +3,7 @@
 #include <heddle/fiber.h>
 #include <heddle/sync.h>
 
-#include <atomic>
+#include "runtime/base/atomic.h"
 #include <mutex>
 
 #include "bench_apps/common/errors.h"

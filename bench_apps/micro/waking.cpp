@@ -4,7 +4,7 @@
 #include <heddle/sync.h>
 
 #include <algorithm>
-#include <atomic>
+#include "runtime/base/atomic.h"
 #include <deque>
 
 #include "bench_apps/common/work.h"
