@@ -25,7 +25,7 @@ struct alignas(cache_line) board_row {
   atomic<uint32_t> movable{0};        // queued fibers that may leave
   atomic<uint32_t> nr_idle_class{0};  // of nr
   atomic<uint32_t> load_instant{0};   // sum of queued weights now, saturating
-  atomic<int64_t> idle_since{0};  // ns; 0: not idle, or the period is not to be counted (3.5)
+  atomic<int64_t> idle_since{0};      // ns; 0: not idle, or the period is not to be counted (3.5)
   atomic<int64_t> avg_idle{1'000'000};
   atomic<int64_t> max_idle_balance_cost{500'000};
   atomic<int64_t> busy_until{0};  // reserved for the monitor: when the current segment started

@@ -75,42 +75,28 @@ struct entry {
 const entry table[] = {
     {{"2n40",
       "2 nodes x 10 cores x 2 threads = 40 CPUs, node 0 is 0-9,20-29, node 1 is 10-19,30-39 (2012 and 2015 mails)"},
-     [] {
-       return facts_of({.packages = 2, .cores_per_llc = 10, .threads_per_core = 2, .llc = {3, 25 * mib}});
-     }},
+     [] { return facts_of({.packages = 2, .cores_per_llc = 10, .threads_per_core = 2, .llc = {3, 25 * mib}}); }},
     {{"4n192", "4 nodes x 24 cores x 2 threads = 192 CPUs, one LLC of 48 CPUs per node (2020 and 2021 mails)"},
      [] {
        return facts_of(
            {.packages = 4, .cores_per_llc = 24, .threads_per_core = 2, .llc = {3, 36608 << 10}, .distance = 21});
      }},
     {{"2x4", "2 clusters x 4 cores = 8 CPUs, no L3: each cluster's L2 is the last cache (HiKey)"},
-     [] {
-       return facts_of({.llcs_per_node = 2, .cores_per_llc = 4, .llc = {2, 512 << 10}});
-     }},
+     [] { return facts_of({.llcs_per_node = 2, .cores_per_llc = 4, .llc = {2, 512 << 10}}); }},
     {{"2x6", "2 packages x 6 cores = 12 CPUs, numbered alternately, node 0 even, node 1 odd (2013 mails)"},
      [] {
        return facts_of({.packages = 2, .cores_per_llc = 6, .llc = {3, 12 * mib}, .distance = 21, .interleaved = true});
      }},
     {{"1x6x2", "1 package x 6 cores x 2 threads = 12 CPUs (the other reading of the 2013 mails)"},
-     [] {
-       return facts_of({.cores_per_llc = 6, .threads_per_core = 2, .llc = {3, 12 * mib}});
-     }},
+     [] { return facts_of({.cores_per_llc = 6, .threads_per_core = 2, .llc = {3, 12 * mib}}); }},
     {{"8x10x2", "8 packages and nodes x 10 cores x 2 threads = 160 CPUs (2013 AIM7 mails)"},
-     [] {
-       return facts_of({.packages = 8, .cores_per_llc = 10, .threads_per_core = 2, .llc = {3, 24 * mib}});
-     }},
+     [] { return facts_of({.packages = 8, .cores_per_llc = 10, .threads_per_core = 2, .llc = {3, 24 * mib}}); }},
     {{"1x4x2", "1 package x 4 cores x 2 threads = 8 CPUs, one LLC (small desktop)"},
-     [] {
-       return facts_of({.cores_per_llc = 4, .threads_per_core = 2, .llc = {3, 8 * mib}});
-     }},
+     [] { return facts_of({.cores_per_llc = 4, .threads_per_core = 2, .llc = {3, 8 * mib}}); }},
     {{"1x16x2", "1 package x 16 cores x 2 threads = 32 CPUs, one LLC"},
-     [] {
-       return facts_of({.cores_per_llc = 16, .threads_per_core = 2, .llc = {3, 32 * mib}});
-     }},
+     [] { return facts_of({.cores_per_llc = 16, .threads_per_core = 2, .llc = {3, 32 * mib}}); }},
     {{"desktop", "1 package x 8 cores x 2 threads = 16 CPUs, one LLC"},
-     [] {
-       return facts_of({.cores_per_llc = 8, .threads_per_core = 2, .llc = {3, 32 * mib}});
-     }},
+     [] { return facts_of({.cores_per_llc = 8, .threads_per_core = 2, .llc = {3, 32 * mib}}); }},
     {{"ccx", "2 packages and nodes x 8 LLCs x 4 cores x 2 threads = 128 CPUs: many small LLCs in a node"},
      [] {
        return facts_of(

@@ -18,7 +18,7 @@ constexpr int remote_distance = 20;  // policy-reference 1.1, where no matrix sa
 // Replaces the labels behind `field` by 0, 1, ... in the order of each label's lowest CPU, and returns for every number
 // the label it replaced.
 template <class Label>
-std::vector<Label> number(std::vector<cpu_row>& cpus, int cpu_row::*field, const std::vector<Label>& labels,
+std::vector<Label> number(std::vector<cpu_row>& cpus, int cpu_row::* field, const std::vector<Label>& labels,
                           std::vector<cpu_set>& partition) {
   std::map<Label, int> numbers;
   std::vector<Label> old;
@@ -34,7 +34,7 @@ std::vector<Label> number(std::vector<cpu_row>& cpus, int cpu_row::*field, const
   return old;
 }
 
-std::vector<int> labels_of(const std::vector<cpu_row>& cpus, int cpu_row::*field) {
+std::vector<int> labels_of(const std::vector<cpu_row>& cpus, int cpu_row::* field) {
   std::vector<int> labels;
   for (const cpu_row& c : cpus) labels.push_back(c.*field);
   return labels;

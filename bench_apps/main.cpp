@@ -19,11 +19,7 @@ int main(int argc, char** argv) {
       micro_app,
   };
   static const std::vector<command> commands = {
-      topo_command,
-      settings_command,
-      presets_command,
-      micro_command,
-      compare_command,
+      topo_command, settings_command, presets_command, micro_command, compare_command,
   };
   return run_program({argv + 1, argv + argc}, commands, apps);
 }

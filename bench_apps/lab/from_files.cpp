@@ -89,7 +89,7 @@ file_case read_case(const std::string& file, const json& document, size_t index,
   return c;
 }
 
-size_t distinct(const std::vector<file_case>& all, std::string group_keys::*key) {
+size_t distinct(const std::vector<file_case>& all, std::string group_keys::* key) {
   std::set<std::string> seen;
   for (const file_case& c : all) seen.insert(c.keys.*key);
   return seen.size();

@@ -117,10 +117,7 @@ std::string flat_text(const comparison& c, const std::string& base, table::style
 
 std::string benchstat_text(const comparison& c, const std::string& base) {
   return per_case(
-      c, table::style::aligned,
-      [&](const std::string& name) -> cells {
-        return {base, name, "delta", "<"};
-      },
+      c, table::style::aligned, [&](const std::string& name) -> cells { return {base, name, "delta", "<"}; },
       [](const comparison_row& r) -> cells {
         const bool sure = r.says == verdict::better || r.says == verdict::worse;
         return {fmt::format("{} ± {:2.0f}%", figure_text(r.base.mean), r.base.std_pct),

@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include <array>
-#include "runtime/base/atomic.h"
 #include <thread>
 
 #include "bench_apps/common/cpu_list.h"
 #include "bench_apps/common/work.h"
 #include "bench_apps/micro/bare_switch.h"
 #include "bench_apps/micro/families.h"
+#include "runtime/base/atomic.h"
 
 namespace heddle::bench::micro {
 namespace {

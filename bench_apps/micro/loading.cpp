@@ -5,11 +5,11 @@
 #include <heddle/sync.h>
 
 #include <algorithm>
-#include "runtime/base/atomic.h"
 #include <chrono>
 #include <thread>
 
 #include "bench_apps/micro/families.h"
+#include "runtime/base/atomic.h"
 
 namespace heddle::bench::micro {
 namespace {

@@ -3,11 +3,11 @@
 #include <heddle/fiber.h>
 #include <heddle/sync.h>
 
-#include "runtime/base/atomic.h"
 #include <mutex>
 
 #include "bench_apps/common/errors.h"
 #include "bench_apps/micro/families.h"
+#include "runtime/base/atomic.h"
 
 namespace heddle::bench::micro {
 namespace {

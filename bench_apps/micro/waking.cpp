@@ -4,11 +4,11 @@
 #include <heddle/sync.h>
 
 #include <algorithm>
-#include "runtime/base/atomic.h"
 #include <deque>
 
 #include "bench_apps/common/work.h"
 #include "bench_apps/micro/families.h"
+#include "runtime/base/atomic.h"
 
 namespace heddle::bench::micro {
 namespace {

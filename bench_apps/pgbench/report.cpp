@@ -131,7 +131,7 @@ void check_result(const pgbench_options& options, const totals& all, const books
                      all.clients.latency_ns / all.clients.active_ns * static_cast<double>(options.clients)));
   if (options.rate > 0 && all.clients.skipped == 0) {
     const double reached = result.metrics.front().figure().value_or(0);
-    if (options.by_time() && reached<0.97 * options.rate&& static_cast<double>(all.clients.transactions)> 10'000)
+    if (options.by_time() && reached < 0.97 * options.rate && static_cast<double>(all.clients.transactions) > 10'000)
       note(fmt::format(
           "{:.0f} of {:.0f} transactions/s asked for: the rate is above capacity, and lag grows with the run", reached,
           options.rate));

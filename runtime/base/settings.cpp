@@ -91,9 +91,7 @@ std::string_view to_string(setting_kind kind) noexcept {
   return "";
 }
 
-std::string_view to_string(setting_when when) noexcept {
-  return when == setting_when::start ? "start" : "run";
-}
+std::string_view to_string(setting_when when) noexcept { return when == setting_when::start ? "start" : "run"; }
 
 std::span<const setting_row> setting_rows() {
   static const std::vector<setting_row> rows = build_rows();

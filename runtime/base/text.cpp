@@ -8,12 +8,8 @@
 namespace heddle::core {
 namespace {
 
-char lower(char c) noexcept {
-  return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-}
-bool digit(char c) noexcept {
-  return c >= '0' && c <= '9';
-}
+char lower(char c) noexcept { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
+bool digit(char c) noexcept { return c >= '0' && c <= '9'; }
 
 struct unit {
   std::string_view name;
@@ -103,9 +99,7 @@ bool starts_with_text(std::string_view text, std::string_view prefix) noexcept {
   return text.size() >= prefix.size() && same_text(text.substr(0, prefix.size()), prefix);
 }
 
-std::optional<int64_t> parse_integer(std::string_view text) {
-  return parse_scaled(text, nullptr, nullptr, 1);
-}
+std::optional<int64_t> parse_integer(std::string_view text) { return parse_scaled(text, nullptr, nullptr, 1); }
 
 std::optional<int64_t> parse_duration_ns(std::string_view text, int64_t bare_unit_ns) {
   static constexpr unit units[] = {{"ns", 1},

@@ -64,8 +64,9 @@ void prepare_context(fiber_record& fiber, void (*entry)()) noexcept {
 #if HEDDLE_BOOST_SWITCH
   first_entry = entry;
   void* base = reinterpret_cast<void*>(top);
-  fiber.sp.store(boost::context::detail::make_fcontext(base, top - reinterpret_cast<uintptr_t>(fiber.stack_low), boost_entry),
-                 release);
+  fiber.sp.store(
+      boost::context::detail::make_fcontext(base, top - reinterpret_cast<uintptr_t>(fiber.stack_low), boost_entry),
+      release);
 #elif defined(__x86_64__)
   auto** slot = reinterpret_cast<void**>(top);
   *--slot = nullptr;  // return address: nobody called

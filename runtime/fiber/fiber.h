@@ -25,17 +25,19 @@ class scheduler;
 struct locals;
 
 enum class wait_phase : uint64_t { none, waiting, notified, timed_out, cancelled };
-constexpr uint64_t wait_word(uint64_t epoch, wait_phase phase) noexcept { return epoch << 3 | static_cast<uint64_t>(phase); }
+constexpr uint64_t wait_word(uint64_t epoch, wait_phase phase) noexcept {
+  return epoch << 3 | static_cast<uint64_t>(phase);
+}
 constexpr uint64_t epoch_of(uint64_t word) noexcept { return word >> 3; }
 constexpr wait_phase phase_of(uint64_t word) noexcept { return static_cast<wait_phase>(word & 7); }
 
 enum fiber_flags : uint16_t {
-  ff_thread = 1,       // not a fiber: a plain thread that waits (thread_waiter)
-  ff_restricted = 2,   // may not run everywhere: pinned or an allowed set
-  ff_timed = 4,        // the current wait has a second wake source: claims go by compare-exchange
-  ff_shielded = 32,    // waits are not cancelled by shutdown (destructors, relocking)
-  ff_handoff = 64,     // mutex: lost the race once, is handed the lock next time
-  ff_message = 128,    // not a fiber: timers that move house (inbox)
+  ff_thread = 1,      // not a fiber: a plain thread that waits (thread_waiter)
+  ff_restricted = 2,  // may not run everywhere: pinned or an allowed set
+  ff_timed = 4,       // the current wait has a second wake source: claims go by compare-exchange
+  ff_shielded = 32,   // waits are not cancelled by shutdown (destructors, relocking)
+  ff_handoff = 64,    // mutex: lost the race once, is handed the lock next time
+  ff_message = 128,   // not a fiber: timers that move house (inbox)
 };
 
 // In `account`, written by the accounting of whoever runs the fiber, read as a hint by wakers.
@@ -46,11 +48,11 @@ enum account_flags : uint16_t {
 
 // What stands in wait lists: the first line of a fiber, or a plain thread's stand-in.
 struct alignas(cache_line) waitable : detail::fiber_head {
-  waitable* next = nullptr;  // F2
+  waitable* next = nullptr;        // F2
   atomic<uint64_t> wait_state{0};  // F3
-  void* eh_caught = nullptr;  // the C++ runtime's per-thread exception state, while the fiber is off its cpu
+  void* eh_caught = nullptr;       // the C++ runtime's per-thread exception state, while the fiber is off its cpu
   uint32_t eh_uncaught = 0;
-  int err = 0;                // errno, likewise
+  int err = 0;  // errno, likewise
   waitable* list_next = nullptr;
   waitable* list_prev = nullptr;
 };
@@ -62,15 +64,26 @@ inline constexpr uintptr_t joiner_none = 0, joiner_done = 1, joiner_detached = 2
 enum class fiber_state : uint8_t { unused, ready, running, waiting, done };
 
 // What a fiber waits for: shown by dump().
-enum class wait_kind : uint8_t { nothing, mutex, condition, semaphore, latch, barrier, channel_push, channel_pop, join, sleep };
+enum class wait_kind : uint8_t {
+  nothing,
+  mutex,
+  condition,
+  semaphore,
+  latch,
+  barrier,
+  channel_push,
+  channel_pop,
+  join,
+  sleep
+};
 
 struct fiber_record : waitable {
   // line 1: waking and joining
   atomic<uintptr_t> joiner{joiner_none};
-  uint64_t joiner_wait = 0;    // the joiner's epoch << 1 | timed; written before it publishes itself in `joiner`
-  void* wait_arg = nullptr;    // what the primitive hands over (a channel's cell)
+  uint64_t joiner_wait = 0;  // the joiner's epoch << 1 | timed; written before it publishes itself in `joiner`
+  void* wait_arg = nullptr;  // what the primitive hands over (a channel's cell)
   scheduler* home = nullptr;
-  const cpu_set* allowed = nullptr;  // null: all
+  const cpu_set* allowed = nullptr;          // null: all
   atomic<const void*> wait_object{nullptr};  // these three are for dump(): a hint, nobody infers anything else
   atomic<int64_t> wait_since{0};
   atomic<wait_kind> waiting_on{wait_kind::nothing};
@@ -78,13 +91,13 @@ struct fiber_record : waitable {
 
   // line 2: start and end
   alignas(cache_line) void (*entry)(void* frame) = nullptr;
-  void* frame = nullptr;       // closure and result, at the top of the stack
-  char* stack_low = nullptr;   // lowest usable byte; the guard lies below
-  char* stack_top = nullptr;   // coloured
+  void* frame = nullptr;      // closure and result, at the top of the stack
+  char* stack_low = nullptr;  // lowest usable byte; the guard lies below
+  char* stack_top = nullptr;  // coloured
   std::exception_ptr error;
   uint64_t id = 0;
-  locals* local = nullptr;     // fiber-local storage, made at first use
-  void* sanitizer = nullptr;   // TSan's fiber, ASan's fake stack
+  locals* local = nullptr;    // fiber-local storage, made at first use
+  void* sanitizer = nullptr;  // TSan's fiber, ASan's fake stack
 
   // line 3: policy memory (affinity/wake.h) and name
   alignas(cache_line) wake_memory wake;

@@ -1,10 +1,11 @@
 // Fiber-local storage: a table per fiber, made at first use; on a plain thread one per thread.
+#include "runtime/fiber/local.h"
+
 #include <mutex>
 #include <utility>
 #include <vector>
 
 #include "heddle/detail/runtime.h"
-#include "runtime/fiber/local.h"
 #include "runtime/sched/scheduler.h"
 #include "runtime/sync/block.h"
 
@@ -31,9 +32,7 @@ locals::~locals() {
       if (void* value = std::exchange(slots[key], nullptr)) destructor_of(key)(value);
 }
 
-void drop_locals(fiber_record& f) noexcept {
-  delete std::exchange(f.local, nullptr);
-}
+void drop_locals(fiber_record& f) noexcept { delete std::exchange(f.local, nullptr); }
 
 }  // namespace heddle::core
 

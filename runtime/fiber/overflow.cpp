@@ -20,7 +20,7 @@ constexpr size_t signal_stack_bytes = 32 * 1024;
 std::array<std::atomic<const fiber_pool*>, 64> pools{};
 std::mutex install_lock;
 int watchers = 0;
-struct sigaction before {};
+struct sigaction before{};
 
 void pass_on(int number, siginfo_t* info, void* context) {
   if (before.sa_flags & SA_SIGINFO) return before.sa_sigaction(number, info, context);
@@ -34,12 +34,14 @@ void on_fault(int number, siginfo_t* info, void* context) {
     const fiber_record* f = pool ? pool->guard_hit(info->si_addr) : nullptr;
     if (!f) continue;
     char text[512];
-    const int length = std::snprintf(text, sizeof text,
-                                     "heddle: stack overflow in fiber %llu '%s': its stack of %zu bytes ended at %p, the access was to %p.\n"
-                                     "heddle: give its runtime larger stacks (runtime_options::stack_bytes, setting stack_bytes) or recurse less.\n",
-                                     static_cast<unsigned long long>(f->id), f->name, pool->stack_bytes(),
-                                     static_cast<const void*>(f->stack_low), info->si_addr);
-    if (length > 0) [[maybe_unused]] auto ignored = write(STDERR_FILENO, text, std::min(static_cast<size_t>(length), sizeof text - 1));
+    const int length = std::snprintf(
+        text, sizeof text,
+        "heddle: stack overflow in fiber %llu '%s': its stack of %zu bytes ended at %p, the access was to %p.\n"
+        "heddle: give its runtime larger stacks (runtime_options::stack_bytes, setting stack_bytes) or recurse less.\n",
+        static_cast<unsigned long long>(f->id), f->name, pool->stack_bytes(), static_cast<const void*>(f->stack_low),
+        info->si_addr);
+    if (length > 0) [[maybe_unused]]
+      auto ignored = write(STDERR_FILENO, text, std::min(static_cast<size_t>(length), sizeof text - 1));
     signal(number, SIG_DFL);
     return;
   }
@@ -56,7 +58,7 @@ void watch_stacks(const fiber_pool& pool) {
       break;
     }
   if (watchers++ > 0) return;
-  struct sigaction ours {};
+  struct sigaction ours{};
   ours.sa_sigaction = on_fault;
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigemptyset(&ours.sa_mask);
@@ -73,7 +75,7 @@ void unwatch_stacks(const fiber_pool& pool) {
     }
   if (!was || --watchers > 0) return;
   // Somebody who installed a handler after us keeps it.
-  struct sigaction now {};
+  struct sigaction now{};
   sigaction(SIGSEGV, nullptr, &now);
   if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_fault) sigaction(SIGSEGV, &before, nullptr);
 }

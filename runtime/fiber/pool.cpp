@@ -74,7 +74,9 @@ fiber_pool::fiber_pool(size_t stack_bytes) : page_bytes_(static_cast<size_t>(sys
 
 fiber_pool::~fiber_pool() = default;
 
-const char* fiber_pool::guard_kind() const noexcept { return guard_form() == guard::install ? "MADV_GUARD_INSTALL" : "mprotect"; }
+const char* fiber_pool::guard_kind() const noexcept {
+  return guard_form() == guard::install ? "MADV_GUARD_INSTALL" : "mprotect";
+}
 
 // Slabs double from 16 fibers to 1024: a small program maps little, a million fibers need a thousand mappings.
 void fiber_pool::grow() {

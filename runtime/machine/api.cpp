@@ -1,6 +1,5 @@
 // heddle/machine.h's calls: on a fiber its machine's, on a plain thread the host's.
 #include "heddle/machine.h"
-
 #include "runtime/machine/host.h"
 #include "runtime/machine/work.h"
 #include "runtime/sched/threads.h"

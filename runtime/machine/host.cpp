@@ -28,7 +28,9 @@ long futex(std::atomic<uint32_t>* word, int operation, uint32_t value, const tim
   return syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, until, nullptr, FUTEX_BITSET_MATCH_ANY);
 }
 
-long membarrier(int command, unsigned flags = 0, int cpu = 0) noexcept { return syscall(SYS_membarrier, command, flags, cpu); }
+long membarrier(int command, unsigned flags = 0, int cpu = 0) noexcept {
+  return syscall(SYS_membarrier, command, flags, cpu);
+}
 
 // Registered once per process. The form with a cpu (5.10) interrupts that cpu only.
 struct barrier_forms {
@@ -63,9 +65,7 @@ class host final : public machine {
     tokens_ = std::make_unique<token[]>(os_ids_.size());
     barriers();
   }
-  ~host() override {
-    HEDDLE_ASSERT(threads_.empty());
-  }
+  ~host() override { HEDDLE_ASSERT(threads_.empty()); }
 
   bool is_virtual() const noexcept override { return false; }
   nanos now() noexcept override { return steady_now(); }
@@ -137,7 +137,8 @@ class host final : public machine {
       throw std::system_error(e.code(), "starting a carrier thread failed (see ulimit -u and the cgroup's pids.max)");
     }
     // So that the caller sees refused pins reported, and barrier() knows whether cpus can be named.
-    while (started_.load(acquire) < cpus) futex_wait(started_, started_.load(acquire), saturating_add(steady_now(), nanos{10'000'000}));
+    while (started_.load(acquire) < cpus)
+      futex_wait(started_, started_.load(acquire), saturating_add(steady_now(), nanos{10'000'000}));
     if (refused_.load(acquire)) {
       pinned_ = false;
       warn_("pinning was refused (" + std::to_string(refused_.load(relaxed)) + " of " + std::to_string(cpus) +

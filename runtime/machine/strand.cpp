@@ -54,7 +54,8 @@ void prepare_strand(strand& s, fiber_record& memory, void (*entry)()) noexcept {
   memory.frame = nullptr;
 #if HEDDLE_BOOST_SWITCH
   first_call = entry;
-  s.sp = boost::context::detail::make_fcontext(memory.stack_top, static_cast<size_t>(memory.stack_top - memory.stack_low), begin);
+  s.sp = boost::context::detail::make_fcontext(memory.stack_top,
+                                               static_cast<size_t>(memory.stack_top - memory.stack_low), begin);
 #else
   prepare_context(memory, entry);
   s.sp = memory.sp.load(relaxed);

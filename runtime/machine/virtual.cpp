@@ -29,20 +29,24 @@ constexpr size_t carrier_stack_bytes = HEDDLE_ASAN ? 256 * 1024 : 64 * 1024;
 enum class event : uint32_t { park = 32, unpark, relax, poll, burn, touch, nap, wait, notify, end };
 
 struct cpu_strand : strand {
-  int64_t at = 0;           // its clock
-  int64_t since = -1;       // when it began to wait in a loop; -1: it does not
+  int64_t at = 0;      // its clock
+  int64_t since = -1;  // when it began to wait in a loop; -1: it does not
   int64_t parked_at = 0;
-  bool parked = false;      // and nobody has unparked it
-  bool token = false;       // an unpark that came before the park
-  bool polls = false;       // look() may end its pause
-  bool hopeful = false;     // its entry in the queue may change something (a timer, work); a patient poller's cannot
+  bool parked = false;   // and nobody has unparked it
+  bool token = false;    // an unpark that came before the park
+  bool polls = false;    // look() may end its pause
+  bool hopeful = false;  // its entry in the queue may change something (a timer, work); a patient poller's cannot
   fiber_record* stack = nullptr;
 };
 
 class virtual_machine final : public machine {
  public:
   virtual_machine(const topology& cpus, const settings& rule, uint64_t seed)
-      : cost_(costs_of(rule)), chance_(seed), stacks_(carrier_stack_bytes), thread_(pthread_self()), cpu_count_(cpus.cpu_count()) {
+      : cost_(costs_of(rule)),
+        chance_(seed),
+        stacks_(carrier_stack_bytes),
+        thread_(pthread_self()),
+        cpu_count_(cpus.cpu_count()) {
     strands_.resize(cpu_count_ + 2);
     queue_.resize(cpu_count_ + 2);
     current_ = driver();
@@ -89,7 +93,8 @@ class virtual_machine final : public machine {
   }
   void poll(nanos until) noexcept override {
     note_wait(event::poll);
-    const int64_t at = std::min(me().at + patience(cost_.poll_most), std::max(until.count(), me().at + cost_.poll_least));
+    const int64_t at =
+        std::min(me().at + patience(cost_.poll_most), std::max(until.count(), me().at + cost_.poll_least));
     me().polls = true;
     requeue(at, until != never);
     me().polls = false;
@@ -192,7 +197,8 @@ class virtual_machine final : public machine {
 
  private:
   static constexpr const char* wrong_thread =
-      "this thread did not make the runtime: a virtual machine runs on the thread that made it and can be used from its fibers and there alone";
+      "this thread did not make the runtime: a virtual machine runs on the thread that made it and can be used from "
+      "its fibers and there alone";
 
   uint32_t monitor() const noexcept { return static_cast<uint32_t>(cpu_count_); }
   uint32_t driver() const noexcept { return static_cast<uint32_t>(cpu_count_ + 1); }
@@ -327,9 +333,11 @@ class virtual_machine final : public machine {
 
 std::unique_ptr<machine> make_virtual(const topology& cpus, const settings& rule, uint64_t seed) {
   if (this_carrier())
-    throw std::invalid_argument("heddle: machine: a virtual machine is driven by the plain thread that makes it; this is a fiber");
+    throw std::invalid_argument(
+        "heddle: machine: a virtual machine is driven by the plain thread that makes it; this is a fiber");
   if (machine_of_this_thread())
-    throw std::invalid_argument("heddle: machine: this thread already drives a virtual machine; another one needs another thread");
+    throw std::invalid_argument(
+        "heddle: machine: this thread already drives a virtual machine; another one needs another thread");
   return std::make_unique<virtual_machine>(cpus, rule, seed);
 }
 

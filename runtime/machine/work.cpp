@@ -1,8 +1,8 @@
 #include "runtime/machine/work.h"
 
 #include <algorithm>
-#include "runtime/base/atomic.h"
 
+#include "runtime/base/atomic.h"
 #include "runtime/machine/host.h"
 
 namespace heddle::core {

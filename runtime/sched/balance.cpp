@@ -114,7 +114,10 @@ void scheduler::answer_pull(worker& v) noexcept {
     if (over) return false;
     fiber_record& f = *as_fiber(&x);
     settle(f, now);
-    const detach_reason r = pass.consider({.load = f.load.load_avg, .util = f.load.util_avg, .last_ran = nanos{f.last_ran_ns.load(relaxed)}, .allowed = f.allowed});
+    const detach_reason r = pass.consider({.load = f.load.load_avg,
+                                           .util = f.load.util_avg,
+                                           .last_ran = nanos{f.last_ran_ns.load(relaxed)},
+                                           .allowed = f.allowed});
     over = detach_pass::over(r);
     return r == detach_reason::take;
   });
@@ -132,7 +135,8 @@ void scheduler::honour_push(worker& w) noexcept {
   if (to == 0) return;
   w.row->push_to.store(0, relaxed);
   uint32_t taken = 0;
-  if (waitable* list = core::detach(w, 1, false, taken, [](waitable&) { return true; })) send(worker_of(to_cpu(to - 1)), list);
+  if (waitable* list = core::detach(w, 1, false, taken, [](waitable&) { return true; }))
+    send(worker_of(to_cpu(to - 1)), list);
 }
 
 // A busy worker's tick on behalf of those that sleep: one of them is woken to look for itself.

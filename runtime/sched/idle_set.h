@@ -30,7 +30,8 @@ struct alignas(cache_line) idle_set {
   // True for the one who cleared it: a push per announcement.
   bool withdraw(size_t position) noexcept {
     const uint64_t bit = uint64_t{1} << position % 64;
-    if (!(words[position / 64].load(relaxed) & bit) || !(words[position / 64].fetch_and(~bit, seq_cst) & bit)) return false;
+    if (!(words[position / 64].load(relaxed) & bit) || !(words[position / 64].fetch_and(~bit, seq_cst) & bit))
+      return false;
     idle.fetch_sub(1, relaxed);
     return true;
   }

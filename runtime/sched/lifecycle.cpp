@@ -1,6 +1,4 @@
 // A scheduler's start and end, and a fiber's.
-#include "runtime/sched/scheduler.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -13,6 +11,7 @@
 #include "runtime/base/check.h"
 #include "runtime/fiber/local.h"
 #include "runtime/sched/inbox.h"
+#include "runtime/sched/scheduler.h"
 #include "runtime/sched/suspend.h"
 
 namespace heddle::core {
@@ -34,7 +33,8 @@ constexpr int severity_error = 2;  // heddle::severity::error
     what = text.c_str();
   } catch (...) {
   }
-  std::fprintf(stderr, "heddle: detached fiber %llu '%s' ended by %s\n", static_cast<unsigned long long>(f.id), f.name, what);
+  std::fprintf(stderr, "heddle: detached fiber %llu '%s' ended by %s\n", static_cast<unsigned long long>(f.id), f.name,
+               what);
   std::terminate();
 }
 
@@ -106,8 +106,10 @@ scheduler::scheduler(scheduler_options options)
     c->idle.cpu = static_cast<int16_t>(i);
     c->idle.sp.store(&c->idle, relaxed);
     std::strcpy(c->idle.name, "idle");
-    if (simulated) c->attention.store(att_virtual, relaxed);
-    else if (!on->has_barrier()) c->attention.store(att_fence, relaxed);
+    if (simulated)
+      c->attention.store(att_virtual, relaxed);
+    else if (!on->has_barrier())
+      c->attention.store(att_fence, relaxed);
     workers.push_back(std::move(w));
     carriers.push_back(std::move(c));
   }
@@ -125,8 +127,9 @@ scheduler::scheduler(scheduler_options options)
 
   on->when_stuck([this] { return break_deadlock(); });
   const bool watch = options.initial.monitor;
-  on->start(workers.size(), [this](cpu_id cpu) { carrier_main(cpu); },
-            watch ? std::function<void()>([this] { monitor_main(); }) : std::function<void()>());
+  on->start(
+      workers.size(), [this](cpu_id cpu) { carrier_main(cpu); },
+      watch ? std::function<void()>([this] { monitor_main(); }) : std::function<void()>());
 }
 
 // What the hot paths need of the settings, without a pointer to follow.
@@ -248,7 +251,8 @@ worker& scheduler::place_new(worker& w, const fiber_record& f) noexcept {
     bump(w.reasons.fork[static_cast<size_t>(fork_reason::fork_pinned)], 1);
     return worker_of(to_cpu(static_cast<size_t>(f.pin)));
   }
-  const fork_placement p = place_fork(cpus, domains, said, *rules.load(acquire), {.parent = w.cpu, .allowed = f.allowed});
+  const fork_placement p =
+      place_fork(cpus, domains, said, *rules.load(acquire), {.parent = w.cpu, .allowed = f.allowed});
   bump(w.reasons.fork[static_cast<size_t>(p.reason)], 1);
   bump(w.reasons.probes, p.probes);
   return worker_of(p.cpu);
@@ -320,7 +324,8 @@ void scheduler::cancel_waits() noexcept {
   pool.for_each([&](fiber_record& f) {
     // The phase first: of a fiber that waits everything stands still, others write theirs.
     const uint64_t word = f.wait_state.load(acquire);
-    if (phase_of(word) != wait_phase::waiting || !f.live.load(relaxed) || f.home != this || (f.flags & ff_shielded)) return;
+    if (phase_of(word) != wait_phase::waiting || !f.live.load(relaxed) || f.home != this || (f.flags & ff_shielded))
+      return;
     if (f.waiting_on.load(relaxed) == wait_kind::nothing) return;
     if (!claim_epoch(f, epoch_of(word), wait_phase::cancelled)) return;
     f.cancelled.store(1, relaxed);
@@ -381,8 +386,9 @@ std::vector<stuck_fiber> scheduler::shutdown(nanos deadline) {
 }
 
 stuck_fiber scheduler::describe(const fiber_record& f) const {
-  static constexpr const char* names[] = {"nothing", "mutex", "condition_variable", "counting_semaphore", "latch", "barrier",
-                                          "channel push", "channel pop", "join", "sleep"};
+  static constexpr const char* names[] = {"nothing", "mutex",   "condition_variable", "counting_semaphore",
+                                          "latch",   "barrier", "channel push",       "channel pop",
+                                          "join",    "sleep"};
   stuck_fiber d{.id = f.id, .name = f.name, .state = "ready", .waiting_on = ""};
   if (phase_of(f.wait_state.load(relaxed)) == wait_phase::waiting) {
     d.state = "waiting";

@@ -54,7 +54,8 @@ void scheduler::rescue(worker& v, const std::vector<char>& moved) {
   const bool has_inbox = v.inbox.load(relaxed) != nullptr;
   if (v.state.load(relaxed) != cpu_state::running && !has_inbox) return;
   const int64_t now = on->now().count();
-  const bool ready = v.row->movable.load(relaxed) > 0 || (v.slot.load(relaxed) && v.slot_movable.load(relaxed)) || has_inbox;
+  const bool ready =
+      v.row->movable.load(relaxed) > 0 || (v.slot.load(relaxed) && v.slot_movable.load(relaxed)) || has_inbox;
   if (!ready && v.next_timer.load(relaxed) > now) return;
 
   cpu_id to = idle_set_of(v).find(v.cpu, [](cpu_id) { return true; });

@@ -24,8 +24,11 @@ using namespace heddle::core;
 namespace {
 
 std::function<void(int, std::string_view)> logger(const runtime_options& options) {
-  if (options.log) return [log = options.log](int level, std::string_view line) { log(static_cast<severity>(level), line); };
-  return [](int, std::string_view line) { std::fprintf(stderr, "heddle: %.*s\n", static_cast<int>(line.size()), line.data()); };
+  if (options.log)
+    return [log = options.log](int level, std::string_view line) { log(static_cast<severity>(level), line); };
+  return [](int, std::string_view line) {
+    std::fprintf(stderr, "heddle: %.*s\n", static_cast<int>(line.size()), line.data());
+  };
 }
 
 std::string_view environment(const runtime_options& options, const char* name) {
@@ -37,7 +40,8 @@ std::unique_ptr<settings_list> read_settings(const runtime_options& options) {
   auto list = std::make_unique<settings_list>();
   const auto add = [&](settings_source source, std::string_view items) {
     if (items.empty()) return;
-    if (const std::string error = list->add(source, items); !error.empty()) throw std::invalid_argument("heddle: " + error);
+    if (const std::string error = list->add(source, items); !error.empty())
+      throw std::invalid_argument("heddle: " + error);
   };
   add(settings_source::environment, environment(options, "HEDDLE_SETTINGS"));
   add(settings_source::api, options.settings);
@@ -55,7 +59,8 @@ worker_request read_request(const runtime_options& options) {
     r.cpus_source = "HEDDLE_CPUS";
     r.cpus = environment(options, "HEDDLE_CPUS");
   }
-  if (const std::string_view wanted = environment(options, "HEDDLE_WORKERS"); !r.workers && !wanted.empty() && wanted != "auto") {
+  if (const std::string_view wanted = environment(options, "HEDDLE_WORKERS");
+      !r.workers && !wanted.empty() && wanted != "auto") {
     int n = 0;
     const auto [end, bad] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), n);
     if (bad != std::errc{} || end != wanted.data() + wanted.size())
@@ -82,9 +87,11 @@ runtime::runtime(runtime_options options) : shutdown_deadline_(options.shutdown_
   if (!loaded.machine) throw std::invalid_argument("heddle: " + loaded.error);
   const bool host = options.machine.spec() == "host";
   if (host && !loaded.machine->this_system)
-    throw std::invalid_argument("heddle: machine: hwloc's environment describes another system; a host runtime cannot start on it");
+    throw std::invalid_argument(
+        "heddle: machine: hwloc's environment describes another system; a host runtime cannot start on it");
 
-  const worker_choice chosen = choose_workers(*loaded.machine, read_request(options), host ? read_limits() : process_limits{});
+  const worker_choice chosen =
+      choose_workers(*loaded.machine, read_request(options), host ? read_limits() : process_limits{});
   if (!chosen.error.empty()) throw std::invalid_argument("heddle: " + chosen.error);
   reason_ = chosen.reason;
   s.cpus = restricted(*loaded.machine, chosen.chosen);
@@ -102,8 +109,9 @@ runtime::~runtime() {
   const shutdown_report report = shutdown(shutdown_deadline_);
   if (!report.stuck.empty())
     for (const auto& f : report.stuck)
-      scheduler_->log(static_cast<int>(severity::error), "left running at shutdown: fiber " + std::to_string(f.id) + " '" + f.name + "', " +
-                                                             f.state + (f.waiting_on.empty() ? "" : " on " + f.waiting_on));
+      scheduler_->log(static_cast<int>(severity::error), "left running at shutdown: fiber " + std::to_string(f.id) +
+                                                             " '" + f.name + "', " + f.state +
+                                                             (f.waiting_on.empty() ? "" : " on " + f.waiting_on));
   unwatch_stacks(scheduler_->pool);
   if (scheduler_->leaked) (void)scheduler_.release();  // carriers still run inside it
 }
@@ -114,12 +122,16 @@ std::string runtime::workers_reason() const { return reason_; }
 runtime_stats runtime::stats() const {
   runtime_stats out;
   for (const auto& w : scheduler_->workers)
-    for (size_t i = 0; i < counter_count; i++) out.counters[counter_name(static_cast<counter>(i))] += w->count.get(static_cast<counter>(i));
+    for (size_t i = 0; i < counter_count; i++)
+      out.counters[counter_name(static_cast<counter>(i))] += w->count.get(static_cast<counter>(i));
   for (const auto& w : scheduler_->workers) {
     const reason_counters& r = w->reasons;
-    for (size_t i = 0; i < wake_reason_count; i++) out.counters[std::string(to_string(static_cast<wake_reason>(i)))] += r.wake[i].load(relaxed);
-    for (size_t i = 0; i < affine_reason_count; i++) out.counters[std::string(to_string(static_cast<affine_reason>(i)))] += r.affine[i].load(relaxed);
-    for (size_t i = 0; i < fork_reason_count; i++) out.counters[std::string(to_string(static_cast<fork_reason>(i)))] += r.fork[i].load(relaxed);
+    for (size_t i = 0; i < wake_reason_count; i++)
+      out.counters[std::string(to_string(static_cast<wake_reason>(i)))] += r.wake[i].load(relaxed);
+    for (size_t i = 0; i < affine_reason_count; i++)
+      out.counters[std::string(to_string(static_cast<affine_reason>(i)))] += r.affine[i].load(relaxed);
+    for (size_t i = 0; i < fork_reason_count; i++)
+      out.counters[std::string(to_string(static_cast<fork_reason>(i)))] += r.fork[i].load(relaxed);
     for (size_t i = 0; i < balance_reason_names.size(); i++)
       out.counters["lb_" + std::string(balance_reason_names[i])] += r.balance[i].load(relaxed);
     out.counters["wide"] += r.wide.load(relaxed);
@@ -142,14 +154,17 @@ void runtime::dump(std::ostream& out) const {
     if (!f.live.load(acquire) || f.joiner.load(acquire) == joiner_done) return;
     const stuck_fiber d = scheduler_->describe(f);
     out << "fiber " << d.id << " '" << d.name << "' " << d.state;
-    if (!d.waiting_on.empty()) out << " on " << d.waiting_on << ' ' << f.wait_object.load(relaxed) << " for " << (now - f.wait_since.load(relaxed)) / 1000 << " us";
+    if (!d.waiting_on.empty())
+      out << " on " << d.waiting_on << ' ' << f.wait_object.load(relaxed) << " for "
+          << (now - f.wait_since.load(relaxed)) / 1000 << " us";
     out << '\n';
   });
 }
 
 void runtime::set(std::string_view list) {
   auto wanted = std::make_unique<settings_list>(*settings_);
-  if (const std::string error = wanted->add(settings_source::api, list); !error.empty()) throw std::invalid_argument("heddle: " + error);
+  if (const std::string error = wanted->add(settings_source::api, list); !error.empty())
+    throw std::invalid_argument("heddle: " + error);
   const settings values = wanted->resolve().values;
   if (const setting_row* row = first_start_difference(*scheduler_->rules.load(acquire), values))
     throw std::invalid_argument("heddle: " + std::string(row->name) + " can only be set at start");

@@ -25,7 +25,7 @@ namespace heddle::core {
 struct timer_message;
 
 struct scheduler_options {
-  topology cpus;                      // restricted to those that get a worker
+  topology cpus;  // restricted to those that get a worker
   settings initial;
   uint64_t seed = 1;
   size_t stack_bytes = 64 * 1024;
@@ -49,18 +49,18 @@ class scheduler {
   // ---- lifecycle.cpp: usable from anywhere
   // A record with room for a frame of frame_bytes at the top of its stack; throws when shut down or out of memory.
   fiber_record& prepare_spawn(size_t frame_bytes, size_t frame_align);
-  void submit(fiber_record& f);                 // entry and frame are set
-  void unprepare(fiber_record& f) noexcept;     // the frame's construction threw
-  void give_back(fiber_record& f) noexcept;     // joined or detached and ended: back to a pool
+  void submit(fiber_record& f);              // entry and frame are set
+  void unprepare(fiber_record& f) noexcept;  // the frame's construction threw
+  void give_back(fiber_record& f) noexcept;  // joined or detached and ended: back to a pool
   void detach(fiber_record& f) noexcept;
-  void drop_error(fiber_record& f) noexcept;    // of a detached fiber: ends the process unless it is shutdown's
+  void drop_error(fiber_record& f) noexcept;  // of a detached fiber: ends the process unless it is shutdown's
   void request_stop(fiber_record& f) noexcept;
   std::vector<stuck_fiber> shutdown(nanos deadline);
   void begin_shutdown() noexcept;
   void cancel_waits() noexcept;
   void change_settings(const settings& values);
   std::vector<stuck_fiber> survivors() const;
-  bool break_deadlock();                        // nothing can ever happen: names who waits on what, then shuts down
+  bool break_deadlock();  // nothing can ever happen: names who waits on what, then shuts down
   uint64_t live() const noexcept;
 
   // ---- wake.cpp: a claimed fiber becomes ready
@@ -85,7 +85,7 @@ class scheduler {
   void answer_request(worker& w) noexcept;
   void tick(carrier& c, worker& w);
   void housekeep(worker& w, int64_t now) noexcept;
-  balance_world world(const settings& rule) noexcept;                                 // balance.cpp
+  balance_world world(const settings& rule) noexcept;  // balance.cpp
   void balance(worker& w, int64_t now) noexcept;
   bool newidle(worker& w) noexcept;
   void ask(worker& w, const balance_plan& plan, int64_t now) noexcept;
@@ -116,23 +116,24 @@ class scheduler {
   fiber_pool pool;
   std::vector<std::unique_ptr<worker>> workers;
   std::vector<std::unique_ptr<carrier>> carriers;
-  std::unique_ptr<idle_set[]> idle_sets;        // per neighbourhood: an LLC, or a node
-  atomic<const settings*> rules;                // the current snapshot
+  std::unique_ptr<idle_set[]> idle_sets;                   // per neighbourhood: an LLC, or a node
+  atomic<const settings*> rules;                           // the current snapshot
   std::vector<std::unique_ptr<const settings>> snapshots;  // all that ever were: a reader may still hold one
   std::function<void(int, std::string_view)> log;
   nanos shutdown_deadline;
   uint64_t seed;
-  atomic<uint32_t> stopping{0};                 // carriers leave
-  atomic<uint32_t> refusing{0};                 // spawns are refused
-  atomic<uint32_t> cancelling{0};               // waits throw
+  atomic<uint32_t> stopping{0};    // carriers leave
+  atomic<uint32_t> refusing{0};    // spawns are refused
+  atomic<uint32_t> cancelling{0};  // waits throw
   atomic<uint32_t> monitor_sleeps{0};
-  atomic<uint32_t> visitors{0};                 // outsiders amid a wake-up: the fiber may end, and shutdown begin, before they have left
-  atomic<uint64_t> rescues{0};                  // by the monitor
+  atomic<uint32_t> visitors{
+      0};  // outsiders amid a wake-up: the fiber may end, and shutdown begin, before they have left
+  atomic<uint64_t> rescues{0};  // by the monitor
   atomic<uint64_t> outside_spawned{0};
   atomic<uint64_t> outside_released{0};
-  std::mutex changing;                          // snapshots
+  std::mutex changing;  // snapshots
   bool leaked = false;
-  bool simulated = false;                       // on the virtual machine
+  bool simulated = false;  // on the virtual machine
 
   worker& worker_of(cpu_id cpu) const noexcept { return *workers[index_of(cpu)]; }
   idle_set& idle_set_of(const worker& w) const noexcept { return idle_sets[w.hood]; }

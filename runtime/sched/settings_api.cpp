@@ -1,6 +1,5 @@
 // heddle/settings.h: the table as text.
 #include "heddle/settings.h"
-
 #include "runtime/base/settings.h"
 
 namespace heddle {

@@ -44,7 +44,8 @@ bool scheduler::ask_or_claim(worker& thief, worker& v) {
   const bool slot = v.slot.load(relaxed) != nullptr && v.slot_movable.load(relaxed) != 0;
   const settings& rule = *rules.load(acquire);
   const int64_t began = on->now().count();
-  if (!list && !(slot && rule.slot_stealable != slot_stealable_t::no) && v.next_timer.load(relaxed) > began && !v.inbox.load(relaxed))
+  if (!list && !(slot && rule.slot_stealable != slot_stealable_t::no) && v.next_timer.load(relaxed) > began &&
+      !v.inbox.load(relaxed))
     return false;
   const uint64_t progress = progress_of(v);
 
@@ -91,7 +92,8 @@ void scheduler::answer_request(worker& w) noexcept {
   worker* thief = w.request.exchange(nullptr, acq_rel);
   if (!thief) return;
   const settings& rule = *rules.load(acquire);
-  const uint32_t want = std::min(steal_count(rule, w.row->movable.load(relaxed)), static_cast<uint32_t>(rule.nr_migrate));
+  const uint32_t want =
+      std::min(steal_count(rule, w.row->movable.load(relaxed)), static_cast<uint32_t>(rule.nr_migrate));
   uint32_t taken = 0;
   if (waitable* list = core::detach(w, want, false, taken, [](waitable&) { return true; })) {
     w.count.add(counter::answered);
@@ -105,7 +107,8 @@ void scheduler::answer_request(worker& w) noexcept {
 // rest of the timers too, as a message. What may not leave stays in order: in the queue of a carrier that is in a fiber, which comes
 // back through its bracket; else it goes back by inbox push (B5).
 waitable* scheduler::strip(worker& v, uint32_t want, bool timers_move, uint32_t& taken, timer_message*& moving) {
-  waitable* out = core::detach(v, want, rules.load(acquire)->slot_stealable != slot_stealable_t::no, taken, [](waitable&) { return true; });
+  waitable* out = core::detach(v, want, rules.load(acquire)->slot_stealable != slot_stealable_t::no, taken,
+                               [](waitable&) { return true; });
   waitable** end = &out;
   while (*end) end = &(*end)->next;
   const carrier& c = *v.on.load(relaxed);

@@ -1,12 +1,12 @@
 // The out-of-line halves of yield, sleep and join, and the end of a fiber.
 #include "runtime/sched/suspend.h"
-#include "runtime/sched/threads.h"
 
 #include <stdexcept>
 
 #include "heddle/detail/runtime.h"
 #include "runtime/base/check.h"
 #include "runtime/sched/inbox.h"
+#include "runtime/sched/threads.h"
 
 namespace heddle::core {
 
@@ -19,7 +19,8 @@ __attribute__((no_sanitize("thread"), noinline))
 #else
 [[gnu::noinline]]
 #endif
-carrier* this_carrier() noexcept {
+carrier*
+this_carrier() noexcept {
   asm volatile("");
   return current_carrier;
 }
@@ -87,7 +88,8 @@ using namespace heddle::core;
   f.joiner_wait = epoch_of(me.wait_state.load(relaxed)) << 1;
   uintptr_t nobody = joiner_none;
   // acq_rel: publishes the epoch; the acquire pairs with the exchange in exit_fiber.
-  if (!f.joiner.compare_exchange_strong(nobody, reinterpret_cast<uintptr_t>(static_cast<waitable*>(&me)), acq_rel, acquire)) {
+  if (!f.joiner.compare_exchange_strong(nobody, reinterpret_cast<uintptr_t>(static_cast<waitable*>(&me)), acq_rel,
+                                        acquire)) {
     abandon_wait(me);
     leave(*c);
     return nowhere;

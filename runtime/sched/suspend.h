@@ -52,7 +52,8 @@ inline constexpr switch_target nowhere{nullptr, nullptr};
 }
 
 // Somebody else runs: `from` is published, or has ended.
-[[gnu::always_inline]] inline switch_target next(scheduler& s, carrier& c, worker& w, waitable& from, bool last = false) noexcept {
+[[gnu::always_inline]] inline switch_target next(scheduler& s, carrier& c, worker& w, waitable& from,
+                                                 bool last = false) noexcept {
   bump(w.row->nr, -1);
   waitable* n = pop(w);
   if (__builtin_expect(!n, 0)) return commit(c, w, from, c.idle, last);

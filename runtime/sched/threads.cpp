@@ -1,4 +1,6 @@
 // The plain threads' side of the public suspend points, and small questions about the running fiber.
+#include "runtime/sched/threads.h"
+
 #include <cstring>
 #include <thread>
 
@@ -9,7 +11,6 @@
 #include "runtime/base/check.h"
 #include "runtime/machine/host.h"
 #include "runtime/sched/suspend.h"
-#include "runtime/sched/threads.h"
 #include "runtime/sync/block.h"
 
 namespace heddle::core {
@@ -144,8 +145,9 @@ spawn_place prepare_spawn(scheduler& on, size_t frame_bytes, size_t frame_align,
   int pin = -1;
   if (how.cpu >= 0) {
     const cpu_id cpu = on.cpus.find_os(how.cpu);
-    if (!valid(cpu)) throw std::invalid_argument("heddle::fiber_options::cpu: " + std::to_string(how.cpu) + " has no worker here (" +
-                                                 on.cpus.list(cpu_set::first(on.cpus.cpu_count())) + " have)");
+    if (!valid(cpu))
+      throw std::invalid_argument("heddle::fiber_options::cpu: " + std::to_string(how.cpu) + " has no worker here (" +
+                                  on.cpus.list(cpu_set::first(on.cpus.cpu_count())) + " have)");
     pin = static_cast<int>(cpu);
   }
   fiber_record& f = on.prepare_spawn(frame_bytes, frame_align);

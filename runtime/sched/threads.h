@@ -15,7 +15,8 @@ bool take_back_join(core::fiber_record& joined, core::fiber_record& me) noexcept
 namespace heddle::core {
 
 // What a plain thread's wait without a deadline throws (shutdown_error) when it can never end.
-inline constexpr const char* deadlock_text = "heddle: deadlock: this wait can never end, nothing happens on the virtual machine any more";
+inline constexpr const char* deadlock_text =
+    "heddle: deadlock: this wait can never end, nothing happens on the virtual machine any more";
 
 void drive_by_this_thread(machine* m) noexcept;
 machine* machine_of_this_thread() noexcept;

@@ -1,6 +1,7 @@
 // The mechanism of a wake-up: a claimed fiber becomes ready. Who woke is in sync/*.cpp and time; where it goes is decided in
 // affinity/wake.cpp.
 #include "affinity/wake.h"
+
 #include "affinity/wake_wide.h"
 #include "runtime/base/check.h"
 #include "runtime/sched/inbox.h"
@@ -36,7 +37,9 @@ worker* scheduler::ready(carrier& c, worker& w, fiber_record& f) noexcept {
     return nullptr;
   }
   fiber_record& waker = *c.running();
-  const bool near = f.cpu == static_cast<int16_t>(w.cpu) || (w.pulls && (w.all_near || cpus.distance(last_cpu(f), w.cpu) <= rules.load(relaxed)->numa_reclaim_distance));
+  const bool near =
+      f.cpu == static_cast<int16_t>(w.cpu) ||
+      (w.pulls && (w.all_near || cpus.distance(last_cpu(f), w.cpu) <= rules.load(relaxed)->numa_reclaim_distance));
   const bool stays = w.defer && near && !(f.flags & ff_restricted) && !(waker.account.load(relaxed) & af_long);
   if (__builtin_expect(!stays, 0)) return place_ready(c, w, f);
   if (__builtin_expect(waker.wake.last_wakee != static_cast<uint32_t>(f.id), 0))
@@ -100,7 +103,8 @@ worker* scheduler::place_outside(fiber_record& f) noexcept {
   const cpu_id here = on->current_cpu();
   if (!valid(here)) return &worker_of(last_cpu(f));
   worker& local = worker_of(here);
-  const cpu_id polls = idle_set_of(local).find(here, [&](cpu_id x) { return worker_of(x).state.load(relaxed) == cpu_state::polling; });
+  const cpu_id polls =
+      idle_set_of(local).find(here, [&](cpu_id x) { return worker_of(x).state.load(relaxed) == cpu_state::polling; });
   if (valid(polls) && worker_of(polls).state.load(relaxed) == cpu_state::polling) return &worker_of(polls);
   if (worker_of(last_cpu(f)).state.load(relaxed) == cpu_state::polling) return &worker_of(last_cpu(f));
   local.guest.store(1, relaxed);
@@ -152,7 +156,8 @@ void scheduler::chain_far(worker& w) noexcept {
     if (other.hood == w.hood || set.idle.load(relaxed) == 0 || set.searching.load(relaxed) != 0) continue;
     if (!set.withdraw(other.hood_position)) continue;
     uint32_t taken = 0;
-    waitable* list = core::detach(w, (w.row->movable.load(relaxed) + 1) / 2, false, taken, [](waitable&) { return true; });
+    waitable* list =
+        core::detach(w, (w.row->movable.load(relaxed) + 1) / 2, false, taken, [](waitable&) { return true; });
     if (!list) return;
     w.count.add(counter::chained);
     w.count.add(counter::stolen_from, taken);

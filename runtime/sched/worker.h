@@ -30,12 +30,12 @@ struct worker;
 
 // Attention: one word, tested by every operation. Others set bits (fetch_or); the owner clears what it has served.
 enum attention_bits : uint32_t {
-  att_claim = 1,     // somebody took the claim: keep out of the bracket until it is gone
-  att_request = 2,   // a thief asks for work
-  att_inbox = 4,     // the inbox became non-empty
-  att_virtual = 8,   // always set on the virtual machine: every operation is a scheduling point
-  att_gone = 16,     // dispossessed: hand the fiber over and become a spare
-  att_cancel = 32,   // shutdown: waits throw
+  att_claim = 1,    // somebody took the claim: keep out of the bracket until it is gone
+  att_request = 2,  // a thief asks for work
+  att_inbox = 4,    // the inbox became non-empty
+  att_virtual = 8,  // always set on the virtual machine: every operation is a scheduling point
+  att_gone = 16,    // dispossessed: hand the fiber over and become a spare
+  att_cancel = 32,  // shutdown: waits throw
 };
 
 inline constexpr uint32_t window_segments = 64;
@@ -50,20 +50,23 @@ struct alignas(cache_line) carrier : detail::carrier_head {
   atomic<worker*> runs{nullptr};
   exception_globals* exceptions = nullptr;
   int* err = nullptr;
-  uint32_t segments = 0;   // of the accounting window
+  uint32_t segments = 0;  // of the accounting window
   int32_t refill = window_segments;
   atomic<int64_t> last_tick{0};
 
   // Others write.
   alignas(cache_line) atomic<uint32_t> attention{0};
 
-  alignas(cache_line) fiber_record* window[window_segments] = {};  // whose segments the window holds (balancer/account.h)
+  alignas(cache_line)
+      fiber_record* window[window_segments] = {};  // whose segments the window holds (balancer/account.h)
   std::optional<account_policy> account;
-  fiber_record idle;       // the kernel thread itself
+  fiber_record idle;  // the kernel thread itself
   scheduler* home = nullptr;
   cpu_id cpu = cpu_id::none;
 
-  fiber_record* running() const noexcept { return static_cast<fiber_record*>(static_cast<waitable*>(current.load(relaxed))); }
+  fiber_record* running() const noexcept {
+    return static_cast<fiber_record*>(static_cast<waitable*>(current.load(relaxed)));
+  }
 };
 
 // A balance plan under way (sched/balance.cpp): written by the puller, then by the victim until `answered`.
@@ -86,8 +89,8 @@ struct alignas(cache_line) worker {
   uint32_t slot_streak = 0;
   uint64_t switches_seen = 0;  // at the last housekeeping
   uint32_t lifo_max = 3;
-  bool all_near = true;     // every cpu is near enough to be pulled from: wake-ups need no look at the topology
-  bool defer = true;        // copies of settings, refreshed in the slow entry when the snapshot changed
+  bool all_near = true;  // every cpu is near enough to be pulled from: wake-ups need no look at the topology
+  bool defer = true;     // copies of settings, refreshed in the slow entry when the snapshot changed
   bool slot_on = true;
   bool pulls = true;
   bool fork_here = true;
@@ -102,14 +105,14 @@ struct alignas(cache_line) worker {
   rng random;
   scheduler* home = nullptr;
   uint64_t spawned = 0;
-  std::vector<cpu_id> victims;   // by distance, filled at start
+  std::vector<cpu_id> victims;  // by distance, filled at start
   int64_t next_housekeeping = 0;
-  int64_t spin_budget_ns = 0;    // adaptive: how long polling is worth it
+  int64_t spin_budget_ns = 0;           // adaptive: how long polling is worth it
   std::optional<balance_state> levels;  // what it remembers of balancing its domains
   core::pull pull;
-  atomic<bool> insists{false};   // refused to park beside work: the next search takes it whatever policy says
-  pelt::queue load;              // this cpu's averages
-  pelt::removed gone;            // what migrated away from them
+  atomic<bool> insists{false};  // refused to park beside work: the next search takes it whatever policy says
+  pelt::queue load;             // this cpu's averages
+  pelt::removed gone;           // what migrated away from them
 
   // Others read.
   alignas(cache_line) atomic<carrier*> on{nullptr};
@@ -123,7 +126,7 @@ struct alignas(cache_line) worker {
   alignas(cache_line) atomic<worker*> request{nullptr};
   atomic<worker*> puller{nullptr};
   atomic<uint32_t> answered{0};
-  atomic<uint32_t> guest{0};     // woken by a plain thread that owns this cpu: polling would only steal its time
+  atomic<uint32_t> guest{0};  // woken by a plain thread that owns this cpu: polling would only steal its time
 };
 
 }  // namespace heddle::core

@@ -165,7 +165,8 @@ bool byte_channel::try_pop(void* value) noexcept {
 
 // Push and pop with a deadline, and plain threads' of both kinds: `attempt` under the lock, else a wait in `list`.
 template <class Attempt>
-bool byte_channel::transfer(Attempt&& attempt, wait_list& list, core::wait_kind kind, channel_op& op, int64_t deadline, bool& timed_out) {
+bool byte_channel::transfer(Attempt&& attempt, wait_list& list, core::wait_kind kind, channel_op& op, int64_t deadline,
+                            bool& timed_out) {
   timed_out = false;
   carrier* c = this_carrier();
   worker* w = c ? &enter(*c, core::op::suspend) : nullptr;
@@ -194,14 +195,14 @@ bool byte_channel::transfer(Attempt&& attempt, wait_list& list, core::wait_kind 
 
 bool byte_channel::push_until(const void* value, int64_t deadline, bool& timed_out) {
   channel_op op{const_cast<void*>(value)};
-  return transfer([&](void*& woken, carrier* c) { return push_locked(value, woken, c); }, senders_, wait_kind::channel_push, op,
-                  deadline, timed_out);
+  return transfer([&](void*& woken, carrier* c) { return push_locked(value, woken, c); }, senders_,
+                  wait_kind::channel_push, op, deadline, timed_out);
 }
 
 bool byte_channel::pop_until(void* value, int64_t deadline, bool& timed_out) {
   channel_op op{value};
-  return transfer([&](void*& woken, carrier* c) { return pop_locked(value, woken, c); }, receivers_, wait_kind::channel_pop, op,
-                  deadline, timed_out);
+  return transfer([&](void*& woken, carrier* c) { return pop_locked(value, woken, c); }, receivers_,
+                  wait_kind::channel_pop, op, deadline, timed_out);
 }
 
 size_t byte_channel::size() noexcept {

@@ -89,7 +89,8 @@ TEST_CASE("discover: what cannot be a machine is refused in one line") {
   for (const char* huge : {"pack:1000 core:1000 pu:1000", "pu:99999999999999999999999", "core:65537 pu:1"})
     CHECK_MESSAGE(error(huge).find("describes more than 65536 CPUs") != std::string::npos, huge);
   const fs::path broken = fs::temp_directory_path() / ("heddle_broken_" + std::to_string(::getpid()) + ".xml");
-  for (const char* text : {"", "hello", "<?xml version=\"1.0\"?>\n<topology version=\"2.0\"><object type=\"Machine\""}) {
+  for (const char* text :
+       {"", "hello", "<?xml version=\"1.0\"?>\n<topology version=\"2.0\"><object type=\"Machine\""}) {
     std::ofstream(broken) << text;
     CHECK_MESSAGE(error(broken.string()).find("is not an hwloc XML file") != std::string::npos, text);
   }

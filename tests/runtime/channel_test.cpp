@@ -41,7 +41,8 @@ item value_of(const counted& c) { return *c.what; }
 // `producers` push `each` numbered values, `consumers` pop until it is closed; on both sides the last one is a plain thread.
 // Consumer k of the result: what it saw, in order.
 template <class T>
-std::vector<std::vector<item>> run_through(heddle::runtime& rt, size_t capacity, int producers, int consumers, uint32_t each) {
+std::vector<std::vector<item>> run_through(heddle::runtime& rt, size_t capacity, int producers, int consumers,
+                                           uint32_t each) {
   heddle::channel<T> c(capacity);
   std::vector<std::vector<item>> seen(static_cast<size_t>(consumers));
   const auto produce = [&](uint32_t p) {

@@ -25,7 +25,8 @@ ended run_child(const std::string& fault) {
   char self[4096] = {};
   REQUIRE(realpath("/proc/self/exe", self) != nullptr);
   // A second program: a copy of this one by fork() alone may not start threads under TSan.
-  const std::string command = std::string(child_variable) + '=' + fault + " exec '" + self + "' --test-case='bug report 8:*' 2>&1";
+  const std::string command =
+      std::string(child_variable) + '=' + fault + " exec '" + self + "' --test-case='bug report 8:*' 2>&1";
   FILE* child = popen(command.c_str(), "r");
   REQUIRE(child != nullptr);
   ended e{};

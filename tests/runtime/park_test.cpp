@@ -23,7 +23,9 @@ namespace {
 std::chrono::nanoseconds cpu_time() {
   rusage u{};
   getrusage(RUSAGE_SELF, &u);
-  const auto of = [](const timeval& t) { return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec); };
+  const auto of = [](const timeval& t) {
+    return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);
+  };
   return of(u.ru_utime) + of(u.ru_stime);
 }
 
@@ -40,7 +42,8 @@ TEST_CASE("bug report 2: a plain thread's spawn is run and its join ends, with a
       for (int i = 0; i < all; i++) {
         ran += rt.spawn([] { return 1; }).join();
         // From none to longer than a worker polls.
-        if (i % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random.below(heddle_test::long_run() ? 2000 : 200)));
+        if (i % 8 == 0)
+          std::this_thread::sleep_for(std::chrono::microseconds(random.below(heddle_test::long_run() ? 2000 : 200)));
       }
     });
     outsider.join();

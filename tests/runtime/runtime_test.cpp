@@ -19,7 +19,8 @@ namespace {
 heddle::runtime_options quiet(size_t workers = 0) { return {.workers = workers, .read_environment = false}; }
 
 size_t entries(const char* folder) {
-  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
+  return static_cast<size_t>(
+      std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
 }
 size_t mappings() {
   std::ifstream maps("/proc/self/maps");
@@ -161,10 +162,12 @@ TEST_CASE("runtime: bad options are refused in one line that says what would do"
     }
     return "";
   };
-  CHECK(message({.machine = heddle::machine::synthetic("pack:x"), .read_environment = false}).find("pack:x") != std::string::npos);
+  CHECK(message({.machine = heddle::machine::synthetic("pack:x"), .read_environment = false}).find("pack:x") !=
+        std::string::npos);
   CHECK(message({.cpus = "banana", .read_environment = false}).find("banana") != std::string::npos);
   CHECK(message({.workers = 100'000, .read_environment = false}).find("100000") != std::string::npos);
-  CHECK(message({.settings = "no_such_setting", .read_environment = false}).find("no_such_setting") != std::string::npos);
+  CHECK(message({.settings = "no_such_setting", .read_environment = false}).find("no_such_setting") !=
+        std::string::npos);
   for (const char* text : {"pack:x", "banana"})
     CHECK(message({.cpus = text, .read_environment = false}).find('\n') == std::string::npos);
 }

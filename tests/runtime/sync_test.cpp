@@ -122,15 +122,17 @@ TEST_CASE("mutex: a woken waiter that shutdown refuses passes its wake-up on") {
   await_dump(stays, "waiting on mutex");
   // Holds the only worker, so that the woken waiter does not run, until shutdown has begun.
   std::atomic<bool> hogs{false}, woken{false};
-  stops->spawn([&] {
-      hogs = true;
-      while (!woken) {
-      }
-      try {
-        for (;;) open.acquire();
-      } catch (const heddle::shutdown_error&) {
-      }
-    }).detach();
+  stops
+      ->spawn([&] {
+        hogs = true;
+        while (!woken) {
+        }
+        try {
+          for (;;) open.acquire();
+        } catch (const heddle::shutdown_error&) {
+        }
+      })
+      .detach();
   while (!hogs) std::this_thread::yield();
   m.unlock();  // wakes `first`
   m.lock();    // and barges in
@@ -294,7 +296,9 @@ TEST_CASE("semaphore: no permit is lost or made, timed and untimed, whoever take
   mixed(rt, 12, [&](int i) {
     for (int k = 0; k < each; k++) {
       switch ((i + k) % 4) {
-        case 0: s.acquire(); break;
+        case 0:
+          s.acquire();
+          break;
         case 1:
           if (!s.try_acquire()) continue;
           break;
@@ -372,7 +376,8 @@ TEST_CASE("timed waits: durations beyond what nanoseconds can say are for ever, 
   auto farther = rt.spawn([&] { return gate.try_acquire_until(std::chrono::steady_clock::time_point::max()); });
   auto past = rt.spawn([&] {
     std::unique_lock guard(m);
-    return !gate.try_acquire_for(std::chrono::hours::min()) && !gate.try_acquire_until(std::chrono::steady_clock::time_point::min()) &&
+    return !gate.try_acquire_for(std::chrono::hours::min()) &&
+           !gate.try_acquire_until(std::chrono::steady_clock::time_point::min()) &&
            cv.wait_for(guard, -1h) == std::cv_status::timeout &&
            cv.wait_until(guard, std::chrono::system_clock::time_point::min()) == std::cv_status::timeout;
   });

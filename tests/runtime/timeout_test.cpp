@@ -34,7 +34,9 @@ TEST_CASE("bug report 1: timed waits on one condition variable under notificatio
         (cv.wait_for(guard, limits[i % 3]) == std::cv_status::timeout ? timeouts : notified)++;
         if (!guard.owns_lock()) unlocked++;
         guard.unlock();
-        const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(i % 2 ? 0 : heddle_test::long_run() ? 5 : 1);
+        const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(i % 2                     ? 0
+                                                                                        : heddle_test::long_run() ? 5
+                                                                                                                  : 1);
         while (std::chrono::steady_clock::now() < until) {
         }
       }

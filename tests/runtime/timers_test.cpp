@@ -34,7 +34,9 @@ TEST_CASE("timers: come out by deadline, equal ones in the order in which they w
     timer_heap heap;
     const auto count = random.below(200) + 1;
     for (uint64_t i = 0; i < count; i++) {
-      wait_in(*f, i + 1);  // the ones before are stale, but below the sweep's threshold or gone: popped ones are checked only
+      wait_in(
+          *f,
+          i + 1);  // the ones before are stale, but below the sweep's threshold or gone: popped ones are checked only
       heap.arm(nanos{static_cast<int64_t>(random.below(20))}, *f, i + 1);
     }
     CHECK(heap.first() >= 0);

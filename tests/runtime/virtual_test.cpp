@@ -103,7 +103,8 @@ outcome run_everything(const heddle::runtime_options& options, int tasks) {
 }  // namespace
 
 TEST_CASE("virtual: every primitive on 1 to 64 cpus, and the same trace twice") {
-  for (const char* machine : {"pu:1", "core:2 pu:1", "core:1 pu:2", "1x4x2", "2x4", "2x6", "2n40", "pack:4 [numa] core:8 pu:2"}) {
+  for (const char* machine :
+       {"pu:1", "core:2 pu:1", "core:1 pu:2", "1x4x2", "2x4", "2x6", "2n40", "pack:4 [numa] core:8 pu:2"}) {
     CAPTURE(machine);
     for (const char* settings : {"default", "k6.12", "idle=park", "idle=poll"}) {
       CAPTURE(settings);

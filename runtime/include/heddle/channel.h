@@ -53,7 +53,8 @@ class byte_channel {
   bool push_locked(const void* value, void*& woken, const void* by) noexcept;
   bool pop_locked(void* value, void*& woken, const void* by) noexcept;
   template <class Attempt>
-  bool transfer(Attempt&& attempt, wait_list& list, core::wait_kind kind, channel_op& op, int64_t deadline_ns, bool& timed_out);
+  bool transfer(Attempt&& attempt, wait_list& list, core::wait_kind kind, channel_op& op, int64_t deadline_ns,
+                bool& timed_out);
   void put(const void* value) noexcept;
   void get(void* value) noexcept;
 

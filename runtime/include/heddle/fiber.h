@@ -51,7 +51,9 @@ struct frame {
   static void enter(void* self) noexcept {
     auto* f = static_cast<frame*>(self);
     try {
-      auto invoke = [](auto&&... parts) -> decltype(auto) { return std::invoke(std::forward<decltype(parts)>(parts)...); };
+      auto invoke = [](auto&&... parts) -> decltype(auto) {
+        return std::invoke(std::forward<decltype(parts)>(parts)...);
+      };
       if constexpr (std::is_void_v<T>)
         std::apply(invoke, std::move(f->call));
       else if constexpr (std::is_reference_v<T>)
@@ -200,7 +202,9 @@ namespace this_fiber {
 
 // 0 outside of a fiber.
 inline uint64_t id() noexcept { return detail::running() ? detail::id_of(*detail::running()) : 0; }
-inline std::string_view name() noexcept { return detail::running() ? detail::name_of(*detail::running()) : std::string_view{}; }
+inline std::string_view name() noexcept {
+  return detail::running() ? detail::name_of(*detail::running()) : std::string_view{};
+}
 // OS id of the CPU whose worker runs this fiber; may be another one after any suspension. -1 outside of a fiber.
 inline int cpu() noexcept { return detail::current_cpu(); }
 inline bool stop_requested() noexcept { return detail::stop_requested(); }

@@ -8,12 +8,12 @@ namespace heddle {
 
 struct setting_info {
   std::string name;
-  std::string kind;            // toggle, choice, number
-  std::string value;           // by default
+  std::string kind;   // toggle, choice, number
+  std::string value;  // by default
   std::string default_kernel;
   std::string range;
   std::string unit;
-  std::string when;            // start, run
+  std::string when;  // start, run
   std::string meaning;
 };
 

@@ -32,7 +32,9 @@ class mutex {
 
   [[gnu::always_inline]] inline void lock() {
     uint32_t free = 0;
-    if (__builtin_expect(word_.compare_exchange_strong(free, 1, std::memory_order_acquire, std::memory_order_relaxed), 1)) return;
+    if (__builtin_expect(word_.compare_exchange_strong(free, 1, std::memory_order_acquire, std::memory_order_relaxed),
+                         1))
+      return;
     lock_slow();
   }
   bool try_lock() noexcept {
@@ -41,7 +43,9 @@ class mutex {
   }
   [[gnu::always_inline]] inline void unlock() {
     uint32_t alone = 1;
-    if (__builtin_expect(word_.compare_exchange_strong(alone, 0, std::memory_order_release, std::memory_order_relaxed), 1)) return;
+    if (__builtin_expect(word_.compare_exchange_strong(alone, 0, std::memory_order_release, std::memory_order_relaxed),
+                         1))
+      return;
     unlock_slow();
   }
 
@@ -201,7 +205,8 @@ class barrier {
     uint64_t phase_;
   };
 
-  constexpr explicit barrier(std::ptrdiff_t expected, Completion completion = {}) : core_(expected), completion_(std::move(completion)) {}
+  constexpr explicit barrier(std::ptrdiff_t expected, Completion completion = {})
+      : core_(expected), completion_(std::move(completion)) {}
   barrier(const barrier&) = delete;
   barrier& operator=(const barrier&) = delete;
 

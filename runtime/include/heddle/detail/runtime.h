@@ -16,7 +16,7 @@ namespace heddle::detail {
 
 // ---- suspend points: {null, null} when the caller goes on at once
 switch_target pick_yield();
-switch_target pick_sleep(int64_t until_ns);  // steady clock
+switch_target pick_sleep(int64_t until_ns);   // steady clock
 switch_target pick_join(fiber_head& joined);  // throws std::logic_error from the fiber itself
 [[noreturn]] void exit_fiber();
 

@@ -17,9 +17,10 @@ namespace heddle::detail {
 struct fiber_head {
   std::atomic<void*> sp{nullptr};
   uint16_t flags = 0;
-  std::atomic<uint16_t> cancelled{0};  // the wait that just ended was cancelled; set by the canceller, who has claimed the fiber
-  int16_t cpu = 0;                     // the cpu that runs it or last ran it
-  std::atomic<uint16_t> account{0};    // what accounting knows of it
+  std::atomic<uint16_t> cancelled{
+      0};           // the wait that just ended was cancelled; set by the canceller, who has claimed the fiber
+  int16_t cpu = 0;  // the cpu that runs it or last ran it
+  std::atomic<uint16_t> account{0};  // what accounting knows of it
 };
 
 [[noreturn]] void throw_cancelled(fiber_head& self);
@@ -41,9 +42,9 @@ static_assert(sizeof(std::atomic<void*>) == sizeof(void*) && sizeof(std::atomic<
 #if defined(__x86_64__)
 #define HEDDLE_INLINE_SWITCH 1
 #if defined(__AVX512F__)
-#define HEDDLE_WIDE_CLOBBERS                                                                                            \
-  , "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", \
-      "xmm29", "xmm30", "xmm31", "k1", "k2", "k3", "k4", "k5", "k6", "k7"
+#define HEDDLE_WIDE_CLOBBERS                                                                                    \
+  , "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27", \
+      "xmm28", "xmm29", "xmm30", "xmm31", "k1", "k2", "k3", "k4", "k5", "k6", "k7"
 #else
 #define HEDDLE_WIDE_CLOBBERS
 #endif
@@ -94,9 +95,9 @@ static_assert(sizeof(std::atomic<void*>) == sizeof(void*) && sizeof(std::atomic<
       : "+r"(r0), "+r"(r1), "+r"(r2)
       :
       : "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x20", "x21",
-        "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x30", "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6",
-        "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22",
-        "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
+        "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x30", "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5",
+        "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21",
+        "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
 }
 #else
 #define HEDDLE_INLINE_SWITCH 0
@@ -104,7 +105,8 @@ inline void raw_switch(void*, void*, void*) noexcept {}  // never reached: pick 
 #endif
 
 [[gnu::always_inline]] inline void switch_to(switch_target t) noexcept {
-  raw_switch(&t.from->sp, t.on->current.load(std::memory_order_relaxed)->sp.load(std::memory_order_relaxed), &t.on->inside);
+  raw_switch(&t.from->sp, t.on->current.load(std::memory_order_relaxed)->sp.load(std::memory_order_relaxed),
+             &t.on->inside);
 }
 
 // The end of an untimed wait: the switch, and the rare bad news.
