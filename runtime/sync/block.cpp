@@ -3,6 +3,7 @@
 #include "heddle/detail/errors.h"
 #include "runtime/machine/host.h"
 #include "runtime/machine/work.h"
+#include "runtime/sched/inbox.h"
 #include "runtime/sched/threads.h"
 
 namespace heddle::core {
@@ -57,6 +58,21 @@ bool block_thread(thread_waiter& me, wait_list& l, int64_t deadline, bool front)
   if (late) return false;
   wait_thread(me, never);  // claimed: the word is about to be set, and our frame must outlive that
   return true;
+}
+
+void leave_and_wake(carrier* c, worker* w, waitable* f) noexcept {
+  if (!c) {
+    if (f) wake(*f);
+    return;
+  }
+  if (!f || f->flags & ff_thread) {
+    leave(*c);
+    if (f) wake_thread(static_cast<thread_waiter&>(*f));
+    return;
+  }
+  worker* to = c->home->ready(*c, *w, *as_fiber(f));
+  leave(*c);
+  if (to) push_inbox(*to, f);
 }
 
 }  // namespace heddle::core

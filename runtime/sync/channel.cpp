@@ -19,21 +19,6 @@ channel_op& op_of(waitable& f) noexcept {
   return *static_cast<channel_op*>(arg);
 }
 
-void wake_claimed(carrier* c, worker* w, waitable* f) noexcept {
-  if (!c) {
-    if (f) wake(*f);
-    return;
-  }
-  if (!f || f->flags & ff_thread) {
-    leave(*c);
-    if (f) wake_thread(static_cast<thread_waiter&>(*f));
-    return;
-  }
-  worker* to = c->home->ready(*c, *w, *as_fiber(f));
-  leave(*c);
-  if (to) push_inbox(*to, f);
-}
-
 template <class Read>
 auto under_lock(wait_list& l, Read&& read) noexcept {
   carrier* c = this_carrier();
@@ -98,7 +83,7 @@ bool byte_channel::try_push(const void* value) noexcept {
   lock(receivers_);
   const bool done = push_locked(value, woken, c);
   unlock(receivers_);
-  wake_claimed(c, w, static_cast<waitable*>(woken));
+  leave_and_wake(c, w, static_cast<waitable*>(woken));
   return done;
 }
 
@@ -109,7 +94,7 @@ bool byte_channel::try_pop(void* value) noexcept {
   lock(receivers_);
   const bool done = pop_locked(value, woken, c);
   unlock(receivers_);
-  wake_claimed(c, w, static_cast<waitable*>(woken));
+  leave_and_wake(c, w, static_cast<waitable*>(woken));
   return done;
 }
 
@@ -127,7 +112,7 @@ bool byte_channel::try_pop(void* value) noexcept {
   op.done = push_locked(op.value, woken, c);
   if (op.done || closed_) {
     unlock(receivers_);
-    wake_claimed(c, &w, static_cast<waitable*>(woken));
+    leave_and_wake(c, &w, static_cast<waitable*>(woken));
     return nowhere;
   }
   fiber_record& me = *c->running();
@@ -152,7 +137,7 @@ bool byte_channel::try_pop(void* value) noexcept {
   op.done = pop_locked(op.value, woken, c);
   if (op.done || closed_) {
     unlock(receivers_);
-    wake_claimed(c, &w, static_cast<waitable*>(woken));
+    leave_and_wake(c, &w, static_cast<waitable*>(woken));
     return nowhere;
   }
   fiber_record& me = *c->running();
@@ -176,7 +161,7 @@ bool byte_channel::transfer(Attempt&& attempt, wait_list& list, core::wait_kind 
   op.done = attempt(woken, c);
   if (op.done || closed_) {
     unlock(receivers_);
-    wake_claimed(c, w, static_cast<waitable*>(woken));
+    leave_and_wake(c, w, static_cast<waitable*>(woken));
     return op.done;
   }
   if (!c) {

@@ -68,19 +68,7 @@ waitable* mutex::unlock_inside(carrier* c) noexcept {
 void mutex::unlock_slow() {
   carrier* c = this_carrier();
   worker* w = c ? &enter(*c, op::wake) : nullptr;
-  waitable* f = unlock_inside(c);
-  if (!c) {
-    if (f) wake(*f);
-    return;
-  }
-  if (!f || f->flags & ff_thread) {
-    leave(*c);
-    if (f) wake_thread(static_cast<thread_waiter&>(*f));
-    return;
-  }
-  worker* to = c->home->ready(*c, *w, *as_fiber(f));
-  leave(*c);
-  if (to) push_inbox(*to, f);
+  leave_and_wake(c, w, unlock_inside(c));
 }
 
 }  // namespace heddle
