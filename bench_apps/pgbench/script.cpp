@@ -76,7 +76,7 @@ void draw(step_kind meta, int64_t scale, core::rng& random, variables& into) {
       into.delta = uniform(random, -delta_max, delta_max);
       return;
     default:
-      HEDDLE_ASSERT(!"a meta command");
+      HEDDLE_ASSERT(false && "a meta command");
   }
 }
 
@@ -108,7 +108,7 @@ void append_sql(step_kind statement, const variables& v, std::string& out) {
                      v.tid, v.bid, v.aid, v.delta);
       return;
     default:
-      HEDDLE_ASSERT(!"a statement");
+      HEDDLE_ASSERT(false && "a statement");
   }
 }
 
@@ -129,7 +129,7 @@ std::string_view prepared_sql(step_kind statement) {
     case step_kind::insert_history:
       return "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES ($1, $2, $3, $4, CURRENT_TIMESTAMP);";
     default:
-      HEDDLE_ASSERT(!"a statement");
+      HEDDLE_ASSERT(false && "a statement");
   }
   return {};
 }

@@ -10,15 +10,13 @@ namespace heddle::core {
 // Called before each access, on the accessing thread, with whatever the caller holds; it must not use a core::atomic.
 using interleave_fn = void (*)() noexcept;
 
-namespace detail {
-inline constinit std::atomic<interleave_fn> interleave{nullptr};
-}
+inline constinit std::atomic<interleave_fn> interleave_schedule{nullptr};
 
 // Null (the beginning): accesses are plain.
-inline void set_interleave(interleave_fn schedule) noexcept { detail::interleave.store(schedule); }
+inline void set_interleave(interleave_fn schedule) noexcept { interleave_schedule.store(schedule); }
 
 inline void interleave_point() noexcept {
-  if (interleave_fn schedule = detail::interleave.load(std::memory_order_relaxed)) schedule();
+  if (interleave_fn schedule = interleave_schedule.load(std::memory_order_relaxed)) schedule();
 }
 
 template <class T>

@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include <cerrno>
+
 #if HEDDLE_BOOST_SWITCH
 #include <boost/context/detail/fcontext.hpp>
 #endif
@@ -122,18 +124,21 @@ __attribute__((no_sanitize("thread")))
 #endif
 void switch_inside(waitable& from, waitable& to, detail::carrier_head& on, [[maybe_unused]] bool last) noexcept {
   void* target = to.sp.load(acquire);
+  [[maybe_unused]] const int wanted = errno;  // already the target's; the sanitizers map memory and may lose it
 #if HEDDLE_ASAN
   void* fake = nullptr;
   const bounds there = bounds_of(to);
   __sanitizer_start_switch_fiber(last ? nullptr : &fake, there.low, there.size);
 #endif
 #if HEDDLE_TSAN
-  // no_sync: TSan's default would order every two fibers of a carrier and hide missing orders. What does order them is the
-  // bracket, so say that.
-  __tsan_release(&on.inside);
+  // The two stores of the switch, in a form that TSan sees. It orders the fibers of a carrier as their kernel thread does; the
+  // orders between carriers are the code's own.
+  __tsan_acquire(&to.sp);
   __tsan_release(&from.sp);
-  __tsan_switch_to_fiber(static_cast<fiber_record&>(to).sanitizer, __tsan_switch_to_fiber_no_sync);
+  __tsan_release(&on.inside);
+  __tsan_switch_to_fiber(static_cast<fiber_record&>(to).sanitizer, 0);
 #endif
+  if (errno != wanted) errno = wanted;
 #if HEDDLE_BOOST_SWITCH
   baton b{&from, &on, nullptr};
   land(boost::context::detail::jump_fcontext(target, &b));
@@ -142,10 +147,6 @@ void switch_inside(waitable& from, waitable& to, detail::carrier_head& on, [[may
 #endif
 #if HEDDLE_ASAN
   __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
-#endif
-#if HEDDLE_TSAN
-  // `on` may be another carrier's by now. Pairs with order_wakee.
-  __tsan_acquire(&from.wait_state);
 #endif
 }
 

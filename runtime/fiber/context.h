@@ -56,12 +56,4 @@ void entered_context(fiber_record& me) noexcept;
 inline void entered_context(fiber_record&) noexcept {}
 #endif
 
-// A waker hands `f` over, claimed: what it did so far happens before f goes on. In fact the inbox or the bracket orders the two,
-// by way of the carrier that resumes f; TSan, which is told nothing of that carrier's order (no_sync), is told this.
-inline void order_wakee([[maybe_unused]] waitable& f) noexcept {
-#if HEDDLE_TSAN
-  __tsan_release(&f.wait_state);
-#endif
-}
-
 }  // namespace heddle::core

@@ -31,6 +31,12 @@ std::function<void(int, std::string_view)> logger(const runtime_options& options
   };
 }
 
+// A fiber that outlived its shutdown still runs inside: the scheduler stays for ever, where a debugger and a leak checker find it.
+void abandon(scheduler* s) noexcept {
+  static constinit atomic<scheduler*> last{nullptr};
+  s->abandoned_before = last.exchange(s, relaxed);
+}
+
 std::string_view environment(const runtime_options& options, const char* name) {
   const char* value = options.read_environment ? std::getenv(name) : nullptr;
   return value ? value : "";
@@ -113,7 +119,7 @@ runtime::~runtime() {
                                                              " '" + f.name + "', " + f.state +
                                                              (f.waiting_on.empty() ? "" : " on " + f.waiting_on));
   unwatch_stacks(scheduler_->pool);
-  if (scheduler_->leaked) (void)scheduler_.release();  // carriers still run inside it
+  if (scheduler_->leaked) abandon(scheduler_.release());
 }
 
 size_t runtime::workers() const noexcept { return scheduler_->workers.size(); }

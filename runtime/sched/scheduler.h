@@ -126,13 +126,14 @@ class scheduler {
   atomic<uint32_t> refusing{0};    // spawns are refused
   atomic<uint32_t> cancelling{0};  // waits throw
   atomic<uint32_t> monitor_sleeps{0};
-  atomic<uint32_t> visitors{
-      0};  // outsiders amid a wake-up: the fiber may end, and shutdown begin, before they have left
+  // Outsiders amid a wake-up: the fiber may end, and shutdown begin, before they have left.
+  atomic<uint32_t> visitors{0};
   atomic<uint64_t> rescues{0};  // by the monitor
   atomic<uint64_t> outside_spawned{0};
   atomic<uint64_t> outside_released{0};
   std::mutex changing;  // snapshots
   bool leaked = false;
+  scheduler* abandoned_before = nullptr;
   bool simulated = false;  // on the virtual machine
 
   worker& worker_of(cpu_id cpu) const noexcept { return *workers[index_of(cpu)]; }

@@ -1,7 +1,6 @@
 // The plain threads' side of the public suspend points, and small questions about the running fiber.
 #include "runtime/sched/threads.h"
 
-#include <cstring>
 #include <thread>
 
 #include "affinity/topology.h"
@@ -152,9 +151,7 @@ spawn_place prepare_spawn(scheduler& on, size_t frame_bytes, size_t frame_align,
   }
   fiber_record& f = on.prepare_spawn(frame_bytes, frame_align);
   f.pin = pin;
-  const size_t length = std::min(how.name.size(), sizeof f.name - 1);
-  std::memcpy(f.name, how.name.data(), length);
-  f.name[length] = 0;
+  f.name[how.name.copy(f.name, sizeof f.name - 1)] = 0;
   return {&f, f.frame};
 }
 

@@ -31,7 +31,6 @@ fiber_load load_of(const fiber_record& f) noexcept {
 
 // The hot half: what may simply follow its waker (affinity/wake.h, defers(), with the worker's copies of the settings).
 worker* scheduler::ready(carrier& c, worker& w, fiber_record& f) noexcept {
-  order_wakee(f);
   if (__builtin_expect(f.home != this, 0)) {
     f.home->ready_from_outside(f);
     return nullptr;
@@ -112,7 +111,6 @@ worker* scheduler::place_outside(fiber_record& f) noexcept {
 }
 
 void scheduler::ready_from_outside(fiber_record& f) noexcept {
-  order_wakee(f);
   visitors.fetch_add(1, relaxed);  // seen by whoever sees the push
   push_inbox(*place_outside(f), &f);
   visitors.fetch_sub(1, release);

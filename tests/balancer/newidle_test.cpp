@@ -353,10 +353,10 @@ TEST_CASE("victims: random ones are found wherever they are, all alike, and each
     REQUIRE(plan.reason == balance_reason::pull_random);
     REQUIRE(plan.hot_may_move);
     asked[index_of(plan.from)]++;
-    const balance_plan second = s.report(plan, {}, random.next());
-    REQUIRE(second.pull());
-    REQUIRE(second.from != plan.from);
-    REQUIRE(s.report(second, {}, random.next()).reason == balance_reason::searched);
+    const balance_plan other = s.report(plan, {}, random.next());
+    REQUIRE(other.pull());
+    REQUIRE(other.from != plan.from);
+    REQUIRE(s.report(other, {}, random.next()).reason == balance_reason::searched);
   }
   // The gap before each decides how often it is met first: 12 of 16 starts lead to CPU 5, 4 to CPU 9.
   CHECK(asked[5] == doctest::Approx(3000).epsilon(0.1));

@@ -36,7 +36,7 @@ int points = 0;
 
 TEST_CASE("atomic: in the interleave build each access is one scheduling point") {
   atomic<int> word{0};
-  const interleave_fn before = detail::interleave.load();
+  const interleave_fn before = interleave_schedule.load();
   points = 0;
   set_interleave([]() noexcept { points++; });
   word.store(1, relaxed);

@@ -8,6 +8,7 @@
 
 #include "heddle/heddle.h"
 #include "runtime/base/rng.h"
+#include "runtime/fiber/context.h"
 #include "tests/runtime/watchdog.h"
 #include "tests/seed.h"
 
@@ -107,7 +108,12 @@ TEST_CASE("bug report 3: a hundred fibers that wait for ever use less than a hun
   const auto watched = heddle_test::long_run() ? 5s : 2s;
   std::this_thread::sleep_for(watched);
   const auto used = cpu_time() - before;
-  CHECK(used.count() < std::chrono::nanoseconds(watched).count() / 100);
+#if HEDDLE_ASAN || HEDDLE_TSAN
+  const auto allowed = std::chrono::nanoseconds(watched) / 20;  // their own background threads count
+#else
+  const auto allowed = std::chrono::nanoseconds(watched) / 100;
+#endif
+  CHECK(used < allowed);
   {
     std::lock_guard guard(m);
     over = true;

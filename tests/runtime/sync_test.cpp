@@ -223,12 +223,12 @@ TEST_CASE("condition_variable: notify_all wakes all that wait, notify_one one") 
       const int mine = generation;
       cv.wait(guard, [&] { return generation != mine; });
     }));
-  const auto await = [&](int& value, int wanted) {
-    for (std::unique_lock guard(m); value != wanted;) {
-      guard.unlock();
-      std::this_thread::sleep_for(100us);
-      guard.lock();
-    }
+  const auto await = [&](const int& value, int wanted) {
+    const auto there = [&] {
+      const std::lock_guard guard(m);
+      return value == wanted;
+    };
+    while (!there()) std::this_thread::sleep_for(100us);
   };
   await(waiting, 50);
   for (int i = 1; i <= 3; i++) {
