@@ -84,6 +84,23 @@ table distribution_table(const result_document& document, const std::string& nam
   return t;
 }
 
+// What runs on the host cost.
+void cost_columns(const result_document& document, std::vector<std::string>& headings,
+                  std::vector<cell_of_run>& columns) {
+  const auto real = [](const run_result& run) { return !simulated(run); };
+  if (std::ranges::none_of(document.cases, [&](const result_case& c) { return std::ranges::any_of(c.runs, real); }))
+    return;
+  const auto cost = [&](std::string heading, std::optional<double> (*of)(const resources&)) {
+    headings.push_back(std::move(heading));
+    columns.push_back([of](const run_result& run) { return simulated(run) ? std::nullopt : of(run.spent); });
+  };
+  cost("cpu_us/op", [](const resources& r) { return r.cpu_us_per_op; });
+  cost("cpu_s", [](const resources& r) { return std::optional(r.cpu_user_s + r.cpu_sys_s); });
+  cost("of it sys", [](const resources& r) { return std::optional(r.cpu_sys_s); });
+  cost("switches vol.", [](const resources& r) { return std::optional(static_cast<double>(r.switches_voluntary)); });
+  cost("invol.", [](const resources& r) { return std::optional(static_cast<double>(r.switches_involuntary)); });
+}
+
 // Single metrics, then what the run cost.
 table figure_table(const result_document& document, const std::vector<std::string>& names) {
   std::vector<std::string> headings = {"<"};
@@ -95,17 +112,7 @@ table figure_table(const result_document& document, const std::vector<std::strin
       return m ? m->figure() : std::nullopt;
     });
   }
-  const auto cost = [&](std::string heading, cell_of_run of) {
-    headings.push_back(std::move(heading));
-    columns.push_back(std::move(of));
-  };
-  cost("cpu_us/op", [](const run_result& run) { return run.spent.cpu_us_per_op; });
-  cost("cpu_s", [](const run_result& run) { return std::optional(run.spent.cpu_user_s + run.spent.cpu_sys_s); });
-  cost("of it sys", [](const run_result& run) { return std::optional(run.spent.cpu_sys_s); });
-  cost("switches vol.",
-       [](const run_result& run) { return std::optional(static_cast<double>(run.spent.switches_voluntary)); });
-  cost("invol.",
-       [](const run_result& run) { return std::optional(static_cast<double>(run.spent.switches_involuntary)); });
+  cost_columns(document, headings, columns);
   table t(headings);
   for (const result_case& one : document.cases) {
     for (size_t r = 0; r < one.runs.size(); r++) {
@@ -191,6 +198,8 @@ std::string csv_text(const result_document& document) {
 }
 
 }  // namespace
+
+bool simulated(const run_result& run) { return run.machine.is_object() && run.machine.value("name", "") != "host"; }
 
 std::string results_text(const result_document& document, table::style style) {
   if (style == table::style::csv) return csv_text(document);

@@ -9,6 +9,9 @@
 
 namespace heddle::bench {
 
+// On a virtual machine what the process spent says nothing of the run, and equal runs must print alike.
+bool simulated(const run_result& run);
+
 std::string results_text(const result_document& document, table::style style);
 
 }  // namespace heddle::bench

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bench_apps/common/print.h"
+
 namespace heddle::bench::lab {
 
 namespace {
@@ -129,7 +131,7 @@ std::vector<series> series_of(const std::vector<run_result>& runs, std::string_v
     }
   }
   series cost{.metric = "cpu_us_per_op", .statistic = "", .better = direction::lower};
-  for (const run_result& run : runs) cost.values.push_back(run.spent.cpu_us_per_op);
+  for (const run_result& run : runs) cost.values.push_back(simulated(run) ? std::nullopt : run.spent.cpu_us_per_op);
   all.push_back(std::move(cost));
   std::stable_partition(all.begin(), all.end(), [](const series& s) { return s.primary; });
   return all;
