@@ -18,7 +18,17 @@ using atomic = interleaved_atomic<T>;
 #else
 template <class T>
 using atomic = std::atomic<T>;
+inline void interleave_point() noexcept {}
+inline void show_own_stores() noexcept {}
+struct [[maybe_unused]] unbroken {};
 #endif
+
+// A word of the public header, which knows std::atomic only, through the door.
+template <class T>
+inline atomic<T>& door(std::atomic<T>& word) noexcept {
+  static_assert(sizeof(atomic<T>) == sizeof(std::atomic<T>));
+  return reinterpret_cast<atomic<T>&>(word);
+}
 
 inline constexpr auto relaxed = std::memory_order_relaxed;
 inline constexpr auto acquire = std::memory_order_acquire;

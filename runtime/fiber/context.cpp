@@ -123,6 +123,10 @@ void adopt_thread([[maybe_unused]] fiber_record& idle, [[maybe_unused]] std::spa
 __attribute__((no_sanitize("thread")))
 #endif
 void switch_inside(waitable& from, waitable& to, detail::carrier_head& on, [[maybe_unused]] bool last) noexcept {
+#if defined(HEDDLE_INTERLEAVE)
+  interleave_point();
+  show_own_stores();
+#endif
   void* target = to.sp.load(acquire);
   [[maybe_unused]] const int wanted = errno;  // already the target's; the sanitizers map memory and may lose it
 #if HEDDLE_ASAN

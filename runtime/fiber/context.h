@@ -33,7 +33,11 @@
 #if HEDDLE_TSAN
 #include <sanitizer/tsan_interface.h>
 #endif
+#if defined(HEDDLE_INTERLEAVE)  // the switch's stores must not pass those that wait
+#define HEDDLE_SWITCH_INSIDE 1
+#else
 #define HEDDLE_SWITCH_INSIDE (HEDDLE_ASAN || HEDDLE_TSAN || HEDDLE_BOOST_SWITCH)
+#endif
 
 namespace heddle::core {
 

@@ -20,6 +20,7 @@ std::vector<detail::local_destructor>& destructors() {
 
 detail::local_destructor destructor_of(uint32_t key) {
   std::lock_guard guard(keys_lock);
+  const unbroken whole;
   return destructors()[key];
 }
 
@@ -42,6 +43,7 @@ using namespace heddle::core;
 
 uint32_t make_local_key(local_destructor destroy) {
   std::lock_guard guard(keys_lock);
+  const unbroken whole;
   destructors().push_back(destroy);
   return static_cast<uint32_t>(destructors().size() - 1);
 }

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "runtime/base/check.h"
+#include "runtime/base/mutants.h"
 #include "runtime/fiber/context.h"
 
 #ifndef MADV_GUARD_INSTALL
@@ -114,10 +115,11 @@ void fiber_pool::grow() {
 waitable* fiber_pool::take(size_t want) {
   HEDDLE_ASSERT(want > 0);
   std::lock_guard guard(lock_);
+  const unbroken whole;
   // A joiner may be here before the fiber it joined has switched; waiting for that could mean waiting for a preempted carrier.
   // At most one per carrier is in that state.
   waitable** link = &free_;
-  while (*link && !(*link)->sp.load(acquire)) link = &(*link)->next;
+  while (*link && !(*link)->sp.load(acquire) && !is_planted(mutant::reuse_unsaved)) link = &(*link)->next;
   if (!*link) {
     grow();
     link = &free_;
@@ -135,6 +137,7 @@ void fiber_pool::give(waitable* chain) noexcept {
   waitable* last = chain;
   while (last->next) last = last->next;
   std::lock_guard guard(lock_);
+  const unbroken whole;
   last->next = free_;
   free_ = chain;
 }

@@ -13,6 +13,7 @@
 #include "runtime/base/check.h"
 #include "runtime/base/rng.h"
 #include "runtime/fiber/pool.h"
+#include "runtime/machine/accesses.h"
 #include "runtime/machine/costs.h"
 #include "runtime/machine/event_queue.h"
 #include "runtime/machine/host.h"
@@ -51,12 +52,15 @@ class virtual_machine final : public machine {
     queue_.resize(cpu_count_ + 2);
     current_ = driver();
     adopt_strand(me());
+#if defined(HEDDLE_INTERLEAVE)
+    if (explore_accesses != 0) accesses_ = std::make_unique<access_schedule>(*this, strands_.size(), explore_accesses);
+#endif
   }
   ~virtual_machine() override { release_thread(); }
 
   bool is_virtual() const noexcept override { return true; }
   bool has_barrier() const noexcept override { return true; }  // one kernel thread: everything is ordered
-  void barrier(cpu_id) noexcept override {}
+  void barrier(cpu_id) noexcept override { show_stores(); }
   nanos now() noexcept override { return nanos{me().at}; }
   cpu_id current_cpu() const noexcept override {
     insist();
@@ -66,6 +70,7 @@ class virtual_machine final : public machine {
   void park(cpu_id cpu, nanos deadline) noexcept override {
     HEDDLE_ASSERT(index_of(cpu) == current_);
     note(event::park);
+    show_stores();  // a cpu that sleeps holds nothing back
     me().at += cost_.park;
     me().parked_at = me().at;
     if (!me().token) {
@@ -191,6 +196,9 @@ class virtual_machine final : public machine {
     insist();
     while (running_ > 0 && me().at < deadline.count() && sleep_until(deadline)) {
     }
+#if defined(HEDDLE_INTERLEAVE)
+    if (accesses_) accesses_->stop();
+#endif
     release_thread();
     return running_ == 0;
   }
@@ -285,7 +293,17 @@ class virtual_machine final : public machine {
     handovers_++;
     cpu_strand& from = me();
     current_ = who;
+#if defined(HEDDLE_INTERLEAVE)
+    if (accesses_) accesses_->turn_to(who);
+#endif
     hand_over(from, me());
+  }
+
+  // Interleave build: what waits in store buffers becomes visible.
+  void show_stores() noexcept {
+#if defined(HEDDLE_INTERLEAVE)
+    if (accesses_) accesses_->barrier();
+#endif
   }
 
   // Wait loops look often at first and then at an eighth of the time they have waited: as exact as their waiting is long.
@@ -308,6 +326,9 @@ class virtual_machine final : public machine {
   }
   void mix(uint64_t value) noexcept { hash_ = (hash_ ^ value) * 1099511628211u; }
 
+#if defined(HEDDLE_INTERLEAVE)
+  std::unique_ptr<access_schedule> accesses_;
+#endif
   machine_costs cost_;
   rng chance_;
   fiber_pool stacks_;

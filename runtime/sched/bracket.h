@@ -28,7 +28,7 @@ void slow_enter(carrier& c, op kind);
 #if HEDDLE_TSAN
   c.inside.exchange(1, seq_cst);
 #else
-  c.inside.store(1, relaxed);
+  door(c.inside).store(1, relaxed);
   compiler_barrier();  // B1: the look at attention stays behind it; the cpu's store buffer is the claimant's to flush
 #endif
 }
@@ -41,14 +41,19 @@ void slow_enter(carrier& c, op kind);
   return *c.runs.load(relaxed);
 }
 
-[[gnu::always_inline]] inline void leave(carrier& c) noexcept { c.inside.store(0, release); }
+[[gnu::always_inline]] inline void leave(carrier& c) noexcept { door(c.inside).store(0, release); }
 
 // Claims a carrier: afterwards its worker's plain memory is ours until unclaim. False: somebody else has the claim, or the
 // owner stayed inside too long (it was preempted there).
 bool claim_carrier(machine& m, carrier& c) noexcept;
 // Claims whoever runs `v`, and checks that it still does. The carrier, or null.
 carrier* claim_worker(machine& m, worker& v) noexcept;
-inline void unclaim(carrier& c) noexcept { c.attention.fetch_and(~att_claim, release); }
+inline void unclaim(carrier& c) noexcept {
+#if defined(HEDDLE_INTERLEAVE)
+  c.taken_over = false;
+#endif
+  c.attention.fetch_and(~att_claim, release);
+}
 
 // Waits out claims, inside the bracket of c; leaves and re-enters. Counts nothing, serves nothing.
 void wait_out_claim(machine& m, carrier& c) noexcept;

@@ -1,5 +1,6 @@
 #include "runtime/sched/inbox.h"
 
+#include "runtime/base/mutants.h"
 #include "runtime/sched/run_queue.h"
 #include "runtime/sched/scheduler.h"
 
@@ -7,10 +8,11 @@ namespace heddle::core {
 
 void push_inbox(worker& to, waitable* first, waitable* last) noexcept {
   to.row->pending.store(1, relaxed);  // board B2: before the push, so that it cannot stay set behind an emptied inbox
+  const cpu_state seen_early = is_planted(mutant::state_before_push) ? to.state.load(seq_cst) : cpu_state::running;
   waitable* old = to.inbox.load(relaxed);
   do last->next = old;
   while (!to.inbox.compare_exchange_weak(old, first, seq_cst, relaxed));
-  cpu_state seen = to.state.load(seq_cst);  // I1
+  cpu_state seen = is_planted(mutant::state_before_push) ? seen_early : to.state.load(seq_cst);  // I1
   if (seen == cpu_state::parked) {
     // One unparker per sleep: the others see `polling` and may rely on it.
     if (to.state.compare_exchange_strong(seen, cpu_state::polling, seq_cst)) to.home->unpark(to);

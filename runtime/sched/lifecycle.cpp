@@ -9,6 +9,7 @@
 #include "heddle/detail/errors.h"
 #include "heddle/detail/runtime.h"
 #include "runtime/base/check.h"
+#include "runtime/base/mutants.h"
 #include "runtime/fiber/local.h"
 #include "runtime/sched/inbox.h"
 #include "runtime/sched/scheduler.h"
@@ -160,6 +161,7 @@ scheduler::~scheduler() {
 // Readers hold a snapshot for one decision; old ones are kept, since nobody says when the last reader is done.
 void scheduler::change_settings(const settings& values) {
   std::lock_guard guard(changing);
+  const unbroken whole;
   snapshots.push_back(std::make_unique<const settings>(values));
   rules.store(snapshots.back().get(), release);
 }
@@ -173,7 +175,7 @@ fiber_record& scheduler::prepare_spawn(size_t frame_bytes, size_t frame_align) {
   if (c && c->home == this) {
     worker& w = reenter(*on, *c);
     // F1: a record whose last fiber is still on its cpu is not taken; the next one is as good.
-    if (waitable* first = w.pool; first && first->sp.load(acquire)) {
+    if (waitable* first = w.pool; first && (first->sp.load(acquire) || is_planted(mutant::reuse_unsaved))) {
       w.pool = first->next;
       w.pooled--;
       f = as_fiber(first);

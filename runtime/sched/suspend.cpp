@@ -5,6 +5,7 @@
 
 #include "heddle/detail/runtime.h"
 #include "runtime/base/check.h"
+#include "runtime/base/mutants.h"
 #include "runtime/sched/inbox.h"
 #include "runtime/sched/threads.h"
 
@@ -118,7 +119,13 @@ bool claim_joiner(waitable& j, uint64_t wait, const carrier& by) noexcept {
   fiber_record& me = *c->running();
   w.count.publish(counter::finished);
   me.sp.store(nullptr, relaxed);
-  const uintptr_t joiner = me.joiner.exchange(joiner_done, acq_rel);
+  uintptr_t joiner = 0;
+  if (is_planted(mutant::end_by_load_and_store)) {
+    joiner = me.joiner.load(acquire);
+    me.joiner.store(joiner_done, core::release);
+  } else {
+    joiner = me.joiner.exchange(joiner_done, acq_rel);
+  }
   if (joiner == joiner_detached) {
     if (__builtin_expect(me.error != nullptr, 0)) s.drop_error(me);  // detached just now
     s.recycle(w, me);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "heddle/detail/switch.h"
+#include "runtime/base/mutants.h"
 #include "runtime/sched/run_queue.h"
 #include "runtime/sched/scheduler.h"
 #include "runtime/sched/wait.h"
@@ -23,6 +24,7 @@ inline constexpr switch_target nowhere{nullptr, nullptr};
 [[gnu::always_inline]] inline switch_target commit(carrier& c, worker& w, waitable& from, waitable& to,
                                                    [[maybe_unused]] bool last = false) noexcept {
   while (__builtin_expect(to.sp.load(acquire) == nullptr, 0)) {  // F1: still on the cpu it leaves
+    if (is_planted(mutant::resume_unsaved)) break;
     w.count.add(counter::waited_switch);
     c.home->on->relax();
   }

@@ -1,4 +1,6 @@
 // Housekeeping, every refill-th operation: the refill adapts so that looks stay about 10 us apart whatever the fibers cost.
+#include "runtime/base/check.h"
+#include "runtime/base/mutants.h"
 #include "runtime/sched/inbox.h"
 #include "runtime/sched/run_queue.h"
 #include "runtime/sched/scheduler.h"
@@ -9,12 +11,17 @@ namespace heddle::core {
 
 void slow_enter(carrier& c, op kind) {
   scheduler& s = *c.home;
+  bool looked_early = false;
   if (c.attention.load(relaxed) & att_virtual) {
     leave(c);
     s.on->point(kind);  // may run any other virtual cpu
+    looked_early = is_planted(mutant::look_before_inside) && !(c.attention.load(acquire) & att_claim);
     set_inside(c);
   }
-  if (c.attention.load(acquire) & (att_claim | att_fence)) wait_out_claim(*s.on, c);
+  if (!looked_early && c.attention.load(acquire) & (att_claim | att_fence)) wait_out_claim(*s.on, c);
+#if defined(HEDDLE_INTERLEAVE)
+  HEDDLE_ASSERT(!c.taken_over);
+#endif
   worker* w = c.runs.load(relaxed);
   const uint32_t seen = c.attention.load(relaxed);
   if (seen & att_inbox) {

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "heddle/detail/wait_list.h"
+#include "runtime/base/mutants.h"
 #include "runtime/sched/bracket.h"
 
 namespace heddle::core {
@@ -22,10 +23,15 @@ using detail::wait_list;
 void relax_outside() noexcept;  // the wait loop's pause where no machine is known
 
 inline void lock(wait_list& l) noexcept {
+  interleave_point();
   while (l.lock.exchange(1, acquire) != 0)
     while (l.lock.load(relaxed) != 0) relax_outside();
 }
-inline void unlock(wait_list& l) noexcept { l.lock.store(0, release); }
+inline void unlock(wait_list& l) noexcept {
+  interleave_point();
+  show_own_stores();
+  l.lock.store(0, release);
+}
 
 // The list whose lock guards l.
 inline wait_list& guard_of(wait_list& l) noexcept { return l.guard ? *l.guard : l; }
@@ -74,7 +80,7 @@ inline bool claim(waitable& f, wait_phase outcome, const carrier* by) noexcept {
   uint64_t word = f.wait_state.load(relaxed);
   if (phase_of(word) != wait_phase::waiting) return false;
   const uint64_t claimed = wait_word(epoch_of(word), outcome);
-  if (!(f.flags & ff_timed) && by && by->home == as_fiber(&f)->home) {
+  if ((!(f.flags & ff_timed) || is_planted(mutant::both_claim)) && by && by->home == as_fiber(&f)->home) {
     f.wait_state.store(claimed, relaxed);
     return true;
   }
@@ -101,7 +107,8 @@ inline waitable* pop_claimed(wait_list& l, const carrier* by) noexcept {
 inline void begin_wait(carrier& c, fiber_record& me, wait_kind kind, const void* object, bool timed = false) noexcept {
   if (timed != ((me.flags & ff_timed) != 0)) me.flags ^= ff_timed;
   me.sp.store(nullptr, relaxed);
-  me.wait_state.store(wait_word(epoch_of(me.wait_state.load(relaxed)) + 1, wait_phase::waiting), relaxed);
+  const uint64_t next = is_planted(mutant::same_epoch) ? 0 : 1;
+  me.wait_state.store(wait_word(epoch_of(me.wait_state.load(relaxed)) + next, wait_phase::waiting), relaxed);
   me.waiting_on.store(kind, relaxed);
   me.wait_object.store(object, relaxed);
   me.wait_since.store(c.last_tick.load(relaxed), relaxed);  // up to a tick early: no clock on this path

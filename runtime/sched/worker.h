@@ -60,6 +60,9 @@ struct alignas(cache_line) carrier : detail::carrier_head {
   alignas(cache_line)
       fiber_record* window[window_segments] = {};  // whose segments the window holds (balancer/account.h)
   std::optional<account_policy> account;
+#if defined(HEDDLE_INTERLEAVE)
+  bool taken_over = false;  // a claimant is past its wait: the owner must not get past its look
+#endif
   fiber_record idle;  // the kernel thread itself
   scheduler* home = nullptr;
   cpu_id cpu = cpu_id::none;

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "runtime/base/check.h"
+#include "runtime/base/mutants.h"
 #include "runtime/fiber/overflow.h"
 #include "runtime/sched/inbox.h"
 #include "runtime/sched/suspend.h"
@@ -142,9 +143,10 @@ void scheduler::idle(carrier& c, worker& w) {
   if (searcher) near.searching.store(0, release);
 
   if (!announced) announce();
-  w.state.store(cpu_state::parked, seq_cst);
-  on->barrier(cpu_id::none);  // the heavy side: enqueuers' plain stores before their look at the announcement
-  const bool insist = work_in_sight(w);
+  w.state.store(cpu_state::parked, is_planted(mutant::relaxed_announcement) ? relaxed : seq_cst);
+  if (!is_planted(mutant::relaxed_announcement))
+    on->barrier(cpu_id::none);  // the heavy side: enqueuers' plain stores before their look at the announcement
+  const bool insist = !is_planted(mutant::no_second_look) && work_in_sight(w);
   w.insists.store(insist, relaxed);
   if (!insist) {
     w.count.add(counter::parks);

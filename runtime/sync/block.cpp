@@ -1,6 +1,7 @@
 #include "runtime/sync/block.h"
 
 #include "heddle/detail/errors.h"
+#include "runtime/base/mutants.h"
 #include "runtime/machine/host.h"
 #include "runtime/machine/work.h"
 #include "runtime/sched/inbox.h"
@@ -33,7 +34,7 @@ wait_phase block(carrier& c, worker& w, wait_list& l, wait_kind kind, int64_t de
   if (const switch_target t = next(*c.home, c, w, me); t.from) detail::switch_to(t);
 
   const wait_phase ended = phase_of(me.wait_state.load(acquire));
-  if (ended != wait_phase::notified) leave_list(me, l);
+  if (ended != wait_phase::notified && !is_planted(mutant::stay_on_list)) leave_list(me, l);
   return ended;
 }
 

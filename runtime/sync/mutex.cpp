@@ -2,6 +2,7 @@
 // wait. It may lose to a fiber that runs now (barging keeps the lock busy); having lost once it waits at the front, flagged, and
 // the next unlock hands it the lock without freeing it, so nobody starves.
 #include "heddle/sync.h"
+#include "runtime/base/mutants.h"
 #include "runtime/sched/inbox.h"
 #include "runtime/sync/block.h"
 
@@ -38,7 +39,7 @@ void mutex::lock_slow() {
     }
     // Woken: word_ was set free for whoever comes first. Take it as "others may wait".
     uint32_t free = 0;
-    if (word_.compare_exchange_strong(free, 2, acquire, relaxed)) return;
+    if (word_.compare_exchange_strong(free, is_planted(mutant::woken_takes_alone) ? 1 : 2, acquire, relaxed)) return;
     lost = true;
   }
 }
