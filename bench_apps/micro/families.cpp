@@ -9,6 +9,7 @@ const std::vector<chapter>& chapters() {
       {"spawn", {&spawn_join, &spawn_batch, &live}},
       {"wake-ups", {&pingpong1, &pingpong2, &pingpong_cross, &wake, &wake_remote, &extwake}},
       {"locks and channels", {&mutex8, &mutex64, &channel1, &channel2}},
+      {"fork and join", {&fork1, &fork2, &loops, &waves, &inject}},
       {"time", {&sleep5k, &sleep100k}},
       {"load and idleness", {&paced50, &paced90, &paced100, &hog, &idle}},
   };

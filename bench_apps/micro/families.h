@@ -14,6 +14,7 @@ extern const family switching, yield2, yield1000, yield2_pelt;
 extern const family spawn_join, spawn_batch, live;
 extern const family pingpong1, pingpong2, pingpong_cross, wake, wake_remote, extwake;
 extern const family mutex8, mutex64, channel1, channel2;
+extern const family fork1, fork2, loops, waves, inject;
 extern const family sleep5k, sleep100k;
 extern const family paced50, paced90, paced100, hog, idle;
 

@@ -74,7 +74,8 @@ enum class wait_kind : uint8_t {
   channel_push,
   channel_pop,
   join,
-  sleep
+  sleep,
+  task
 };
 
 struct fiber_record : waitable {

@@ -14,7 +14,7 @@
 namespace heddle::core {
 
 // What a scheduling point was reached by: what the virtual machine charges for and what a trace shows.
-enum class op : uint8_t { yield, suspend, wake, spawn, exit, idle, join, sleep, access };
+enum class op : uint8_t { yield, suspend, wake, spawn, exit, idle, join, sleep, fork, access };
 inline constexpr size_t op_count = static_cast<size_t>(op::access) + 1;
 
 enum class access : uint8_t { read, write };

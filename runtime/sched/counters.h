@@ -38,6 +38,10 @@
   X(kicks, "sleeping cpus woken by a busy one's tick to look for work")        \
   X(newidle_tried, "newidle balance passes")                                   \
   X(newidle_won, "newidle passes that asked for work")                         \
+  X(tasks_stolen, "forked tasks run elsewhere")                                \
+  X(tasks_taken_over, "of these, taken without the owner's help")              \
+  X(tasks_offered, "idle cpus sent to steal tasks")                            \
+  X(tasks_awaited, "parents that suspended until a stolen task had ended")     \
   X(run_ns, "time running fibers, from accounting")
 
 namespace heddle::core {

@@ -152,6 +152,10 @@ void scheduler::order_victims(worker& w) {
   };
   for (size_t k = 1; k < n; k++) w.victims.push_back(to_cpu((index_of(w.cpu) + k) % n));
   std::stable_sort(w.victims.begin(), w.victims.end(), [&](cpu_id a, cpu_id b) { return rank(a) < rank(b); });
+  std::vector<char> known(n);
+  known[w.hood] = 1;
+  for (cpu_id v : w.victims)
+    if (!std::exchange(known[worker_of(v).hood], 1)) w.far_hoods.push_back(v);
 }
 
 scheduler::~scheduler() {
@@ -168,8 +172,8 @@ void scheduler::change_settings(const settings& values) {
 
 // ---- spawn -----------------------------------------------------------------------------------------------------------
 
-fiber_record& scheduler::prepare_spawn(size_t frame_bytes, size_t frame_align) {
-  if (refusing.load(relaxed)) throw shutdown_error("heddle: spawn after shutdown");
+fiber_record& scheduler::prepare_spawn(size_t frame_bytes, size_t frame_align, bool internal) {
+  if (refusing.load(relaxed) && !internal) throw shutdown_error("heddle: spawn after shutdown");
   fiber_record* f = nullptr;
   carrier* c = this_carrier();
   if (c && c->home == this) {
@@ -211,7 +215,7 @@ void scheduler::unprepare(fiber_record& f) noexcept {
   pool.give(&f);
 }
 
-void scheduler::submit(fiber_record& f) {
+void scheduler::renew(fiber_record& f) noexcept {
   if (f.home != this) f.home = this;  // once per record: others may read it
   f.flags = f.pin >= 0 ? ff_restricted : 0;
   f.cancelled.store(0, relaxed);
@@ -225,8 +229,12 @@ void scheduler::submit(fiber_record& f) {
   f.joiner.store(joiner_none, relaxed);
   f.stop_requested.store(false, relaxed);
   f.waiting_on.store(wait_kind::nothing, relaxed);
-  f.live.store(true, relaxed);
   prepare_context(f, &fiber_main);
+}
+
+void scheduler::submit(fiber_record& f) {
+  renew(f);
+  f.live.store(true, relaxed);
   carrier* c = this_carrier();
   if (!c || c->home != this) {
     f.id = (outside_spawned.fetch_add(1, relaxed) + 1) * (workers.size() + 1) + workers.size();
@@ -388,9 +396,17 @@ std::vector<stuck_fiber> scheduler::shutdown(nanos deadline) {
 }
 
 stuck_fiber scheduler::describe(const fiber_record& f) const {
-  static constexpr const char* names[] = {"nothing", "mutex",   "condition_variable", "counting_semaphore",
-                                          "latch",   "barrier", "channel push",       "channel pop",
-                                          "join",    "sleep"};
+  static constexpr const char* names[] = {"nothing",
+                                          "mutex",
+                                          "condition_variable",
+                                          "counting_semaphore",
+                                          "latch",
+                                          "barrier",
+                                          "channel push",
+                                          "channel pop",
+                                          "join",
+                                          "sleep",
+                                          "task"};
   stuck_fiber d{.id = f.id, .name = f.name, .state = "ready", .waiting_on = ""};
   if (phase_of(f.wait_state.load(relaxed)) == wait_phase::waiting) {
     d.state = "waiting";

@@ -16,6 +16,7 @@
 #include "affinity/topology.h"
 #include "runtime/base/settings.h"
 #include "runtime/fiber/pool.h"
+#include "runtime/parallel/tasks.h"
 #include "runtime/sched/bracket.h"
 #include "runtime/sched/idle_set.h"
 #include "runtime/sched/worker.h"
@@ -48,7 +49,9 @@ class scheduler {
 
   // ---- lifecycle.cpp: usable from anywhere
   // A record with room for a frame of frame_bytes at the top of its stack; throws when shut down or out of memory.
-  fiber_record& prepare_spawn(size_t frame_bytes, size_t frame_align);
+  // `internal`: even then.
+  fiber_record& prepare_spawn(size_t frame_bytes, size_t frame_align, bool internal = false);
+  void renew(fiber_record& f) noexcept;      // all that a new life changes
   void submit(fiber_record& f);              // entry and frame are set
   void unprepare(fiber_record& f) noexcept;  // the frame's construction threw
   void give_back(fiber_record& f) noexcept;  // joined or detached and ended: back to a pool
@@ -107,6 +110,10 @@ class scheduler {
   void start_outside(fiber_record& f) noexcept;  // a new fiber, from a plain thread
   stuck_fiber describe(const fiber_record& f) const;
 
+  // ---- parallel/tasks.cpp
+  bool steal_task(carrier& c, worker& w, bool patient);
+  void close_gates(worker& w) noexcept;
+
   // ---- data
   topology cpus;
   domain_tree domains;
@@ -114,6 +121,7 @@ class scheduler {
   std::unique_ptr<balance_shared> balancing;
   std::unique_ptr<machine> on;
   fiber_pool pool;
+  deque_pool tasks;
   std::vector<std::unique_ptr<worker>> workers;
   std::vector<std::unique_ptr<carrier>> carriers;
   std::unique_ptr<idle_set[]> idle_sets;                   // per neighbourhood: an LLC, or a node
@@ -128,6 +136,7 @@ class scheduler {
   atomic<uint32_t> monitor_sleeps{0};
   // Outsiders amid a wake-up: the fiber may end, and shutdown begin, before they have left.
   atomic<uint32_t> visitors{0};
+  atomic<uint32_t> forks{0};    // somebody has ever forked a task: idle workers look for some
   atomic<uint64_t> rescues{0};  // by the monitor
   atomic<uint64_t> outside_spawned{0};
   atomic<uint64_t> outside_released{0};

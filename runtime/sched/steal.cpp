@@ -22,10 +22,11 @@ uint64_t progress_of(const worker& v) noexcept {
 
 }  // namespace
 
-bool scheduler::search(carrier&, worker& w) {
+bool scheduler::search(carrier& c, worker& w) {
   const settings& rule = *rules.load(acquire);
   const size_t count = w.victims.size();
   if (count == 0) return false;
+  if (steal_task(c, w, true)) return true;
   const size_t from = rule.victims == victims_t::random ? w.random.below(count) : 0;
   for (size_t i = 0; i < count; i++) {
     worker& v = worker_of(w.victims[(from + i) % count]);

@@ -28,7 +28,10 @@ this_carrier() noexcept {
 #else
 constinit thread_local carrier* current_carrier = nullptr;
 #endif
-[[gnu::noinline]] void set_this_carrier(carrier* c) noexcept { current_carrier = c; }
+[[gnu::noinline]] void set_this_carrier(carrier* c) noexcept {
+  current_carrier = c;
+  show_tasks(c);
+}
 
 void refuse_wait(carrier& c) {
   if (c.current.load(relaxed)->flags & ff_shielded) return;
@@ -46,6 +49,7 @@ using namespace heddle::core;
   carrier* c = this_carrier();
   if (__builtin_expect(!c, 0)) return pick_yield_thread();
   worker& w = enter(*c, op::yield);
+  leave_tasks_if_any(*c, w);
   waitable* n = pop(w);
   if (!n) {
     leave(*c);

@@ -53,10 +53,17 @@ inline constexpr switch_target nowhere{nullptr, nullptr};
 #endif
 }
 
+// Forked tasks do not wait for a fiber that does (parallel/tasks.h).
+[[gnu::always_inline]] inline void leave_tasks_if_any(carrier& c, worker& w) noexcept {
+  const task_deque* d = c.tasks.load(relaxed);
+  if (__builtin_expect(d != nullptr && d->head.load(relaxed) != 0, 0)) leave_tasks(c, w);
+}
+
 // Somebody else runs: `from` is published, or has ended.
 [[gnu::always_inline]] inline switch_target next(scheduler& s, carrier& c, worker& w, waitable& from,
                                                  bool last = false) noexcept {
   bump(w.row->nr, -1);
+  leave_tasks_if_any(c, w);
   waitable* n = pop(w);
   if (__builtin_expect(!n, 0)) return commit(c, w, from, c.idle, last);
   maybe_chain(s, w);

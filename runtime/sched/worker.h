@@ -23,6 +23,10 @@
 #include "runtime/sched/counters.h"
 #include "runtime/time/timers.h"
 
+namespace heddle::detail {
+struct task_deque;
+}
+
 namespace heddle::core {
 
 class scheduler;
@@ -66,6 +70,7 @@ struct alignas(cache_line) carrier : detail::carrier_head {
   fiber_record idle;  // the kernel thread itself
   scheduler* home = nullptr;
   cpu_id cpu = cpu_id::none;
+  atomic<detail::task_deque*> tasks{nullptr};  // of the running fiber, or empty (parallel/tasks.h); the owner's
 
   fiber_record* running() const noexcept {
     return static_cast<fiber_record*>(static_cast<waitable*>(current.load(relaxed)));
@@ -108,7 +113,8 @@ struct alignas(cache_line) worker {
   rng random;
   scheduler* home = nullptr;
   uint64_t spawned = 0;
-  std::vector<cpu_id> victims;  // by distance, filled at start
+  std::vector<cpu_id> victims;    // by distance, filled at start
+  std::vector<cpu_id> far_hoods;  // by distance: a cpu of each other neighbourhood
   int64_t next_housekeeping = 0;
   int64_t spin_budget_ns = 0;           // adaptive: how long polling is worth it
   std::optional<balance_state> levels;  // what it remembers of balancing its domains
@@ -121,6 +127,7 @@ struct alignas(cache_line) worker {
   alignas(cache_line) atomic<carrier*> on{nullptr};
   atomic<int64_t> next_timer{never.count()};
   atomic<uint32_t> slot_movable{0};
+  atomic<detail::task_deque*> tasks{nullptr};  // its carrier's, for thieves
 
   // W2: others write.
   alignas(cache_line) atomic<waitable*> inbox{nullptr};

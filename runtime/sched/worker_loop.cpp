@@ -87,6 +87,10 @@ void scheduler::idle(carrier& c, worker& w) {
         now = on->now().count();
         return back(false, false);
       }
+      if (i % 8 == 0 && steal_task(c, w, false)) {
+        now = on->now().count();
+        return back(false, false);
+      }
       on->relax();
     }
 
@@ -100,7 +104,7 @@ void scheduler::idle(carrier& c, worker& w) {
     }
     if (i % rounds_per_clock == 0 || on->is_virtual()) {
       now = on->now().count();
-      if (w.next_timer.load(relaxed) <= now) {
+      if (w.next_timer.load(relaxed) <= now || steal_task(c, w, false)) {
         found = true;
         break;
       }
@@ -142,12 +146,15 @@ void scheduler::idle(carrier& c, worker& w) {
   }
   if (searcher) near.searching.store(0, release);
 
-  if (!announced) announce();
+  // Again, even so: the push of whoever withdrew it may have been taken over by a rescuer meanwhile.
+  announced ? near.announce(w.hood_position) : announce();
   w.state.store(cpu_state::parked, is_planted(mutant::relaxed_announcement) ? relaxed : seq_cst);
+  close_gates(w);
   if (!is_planted(mutant::relaxed_announcement))
     on->barrier(cpu_id::none);  // the heavy side: enqueuers' plain stores before their look at the announcement
   const bool insist = !is_planted(mutant::no_second_look) && work_in_sight(w);
   w.insists.store(insist, relaxed);
+  if (insist) steal_task(c, w, true);  // a worker that does not poll has no other time to
   if (!insist) {
     w.count.add(counter::parks);
     w.row->state.store(cpu_state::parked, relaxed);
@@ -172,6 +179,7 @@ bool scheduler::work_in_sight(worker& w) noexcept {
   for (cpu_id cpu : w.victims) {
     worker& v = worker_of(cpu);
     if (v.row->movable.load(relaxed) > 0 && v.state.load(relaxed) == cpu_state::running) return true;
+    if (const task_deque* d = v.tasks.load(relaxed); d && has_tasks(*d)) return true;
   }
   return false;
 }

@@ -4,9 +4,11 @@
 #include "heddle/channel.h"
 #include "heddle/fiber.h"
 #include "heddle/machine.h"
+#include "heddle/parallel.h"
 #include "heddle/runtime.h"
 #include "heddle/settings.h"
 #include "heddle/sync.h"
+#include "heddle/task_group.h"
 #include "heddle/time.h"
 
 #define HEDDLE_VERSION_MAJOR 0

@@ -20,6 +20,11 @@ class settings_list;
 
 namespace heddle {
 
+class runtime;
+namespace detail {
+core::scheduler& scheduler_of(runtime& on) noexcept;
+}
+
 enum class severity { info, warning, error };
 
 struct runtime_options {
@@ -90,6 +95,8 @@ class runtime {
   shutdown_report shutdown(std::chrono::nanoseconds deadline);
 
  private:
+  friend core::scheduler& detail::scheduler_of(runtime& on) noexcept;
+
   std::unique_ptr<core::settings_list> settings_;  // what was asked for, by source
   std::unique_ptr<core::scheduler> scheduler_;
   std::string reason_;
