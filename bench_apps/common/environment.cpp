@@ -21,7 +21,8 @@ extern char** environ;
 namespace heddle::bench {
 namespace {
 
-constexpr std::array<std::string_view, 4> known = {"HEDDLE_WORKERS", "HEDDLE_CPUS", "HEDDLE_SETTINGS", "HEDDLE_SEED"};
+constexpr std::array<std::string_view, 5> known = {"HEDDLE_IO", "HEDDLE_WORKERS", "HEDDLE_CPUS", "HEDDLE_SETTINGS",
+                                                   "HEDDLE_SEED"};
 
 // The value of the first line of /proc/cpuinfo that begins with `key`.
 std::string cpuinfo(std::string_view key) {

@@ -75,6 +75,7 @@ enum class wait_kind : uint8_t {
   channel_pop,
   join,
   sleep,
+  io,
   task
 };
 

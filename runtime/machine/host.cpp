@@ -45,6 +45,8 @@ const barrier_forms& barriers() {
 // One wake-up token per carrier, each on its own line: the waker writes it, the sleeper reads it.
 struct alignas(cache_line) token {
   std::atomic<uint32_t> word{0};
+  std::atomic<sleeper*> in{
+      nullptr};  // who sleeps elsewhere; dereferenced by wakers, so it lives as long as the carriers
 };
 
 bool pin_to(int os_id) noexcept {
@@ -84,9 +86,21 @@ class host final : public machine {
     futex(&word, FUTEX_WAIT_BITSET, 0, deadline == never ? nullptr : &until);
     word.exchange(0, acquire);
   }
+  // Both sides seq_cst: either the sleeper sees the token, or the waker sees where it sleeps.
+  void park_in(cpu_id cpu, nanos deadline, sleeper& in) noexcept override {
+    token& t = tokens_[index_of(cpu)];
+    t.in.store(&in, seq_cst);
+    if (t.word.exchange(0, seq_cst) == 0) in.sleep(deadline);
+    t.in.store(nullptr, relaxed);
+    t.word.exchange(0, acquire);
+  }
   void unpark(cpu_id cpu) noexcept override {
-    std::atomic<uint32_t>& word = tokens_[index_of(cpu)].word;
-    if (word.exchange(1, release) == 0) futex(&word, FUTEX_WAKE, 1, nullptr);
+    token& t = tokens_[index_of(cpu)];
+    if (t.word.exchange(1, seq_cst) != 0) return;
+    if (sleeper* in = t.in.load(seq_cst))
+      in->wake();
+    else
+      futex(&t.word, FUTEX_WAKE, 1, nullptr);
   }
 
   void relax() noexcept override { relax_cpu(); }

@@ -19,6 +19,16 @@ inline constexpr size_t op_count = static_cast<size_t>(op::access) + 1;
 
 enum class access : uint8_t { read, write };
 
+// Where a carrier sleeps if not in the machine's own bed: in its ring, which wakes it by a completion too.
+class sleeper {
+ public:
+  virtual void sleep(nanos deadline) noexcept = 0;  // may return early
+  virtual void wake() noexcept = 0;                 // from anywhere; a wake that comes before the sleep ends that sleep
+
+ protected:
+  ~sleeper() = default;
+};
+
 class machine {
  public:
   virtual ~machine() = default;
@@ -33,6 +43,11 @@ class machine {
 
   // The carrier of `cpu` sleeps until unpark(cpu) or the deadline; an unpark that came before is not lost. May return early.
   virtual void park(cpu_id cpu, nanos deadline) noexcept = 0;
+  // The same, asleep in `in`. The host only: the virtual machine has no descriptors.
+  virtual void park_in(cpu_id cpu, nanos deadline, sleeper& in) noexcept {
+    (void)in;
+    park(cpu, deadline);
+  }
   virtual void unpark(cpu_id cpu) noexcept = 0;
   // Every wait loop calls it.
   virtual void relax() noexcept = 0;

@@ -30,6 +30,6 @@ file(RELATIVE_PATH heddle_pc_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMA
 set(heddle_pc_libs ${heddle_layers})
 list(TRANSFORM heddle_pc_libs PREPEND -l)
 list(JOIN heddle_pc_libs " " heddle_pc_libs)
-string(REPLACE ">=" " >= " heddle_pc_requires ${heddle_hwloc})
+string(REPLACE ">=" " >= " heddle_pc_requires "${heddle_hwloc}, ${heddle_uring}")
 configure_file(${CMAKE_CURRENT_LIST_DIR}/heddle.pc.in ${PROJECT_BINARY_DIR}/heddle.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/heddle.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -10,38 +10,43 @@
 #include "runtime/base/atomic.h"
 
 // name, meaning
-#define HEDDLE_COUNTERS(X)                                                     \
-  X(spawned, "fibers made")                                                    \
-  X(finished, "fibers ended")                                                  \
-  X(switches, "switches counted at the accounting windows")                    \
-  X(wakes_remote, "of these, pushed to another cpu's inbox")                   \
-  X(unparks, "sleeping cpus woken, a system call each")                        \
-  X(parks, "times this cpu went to sleep")                                     \
-  X(polls_won, "times polling found work before the budget ended")             \
-  X(idle_spin_ns, "time spent polling")                                        \
-  X(idle_park_ns, "time spent asleep")                                         \
-  X(inbox_taken, "fibers accepted from the inbox")                             \
-  X(steals, "searches that found work")                                        \
-  X(answered, "requests of thieves answered")                                  \
-  X(claims, "queues taken over from a cpu that stood still")                   \
-  X(claims_empty, "claims that found nothing")                                 \
-  X(chained, "halves pushed to an idle cpu (wake chain)")                      \
-  X(stolen_from, "fibers given away")                                          \
-  X(timers_fired, "timers that ended a wait")                                  \
-  X(timers_swept, "stale timers removed")                                      \
-  X(waited_switch, "resumptions that had to wait for the fiber's last switch") \
-  X(rescues, "rescues by the monitor")                                         \
-  X(ticks, "housekeeping points")                                              \
-  X(migrations, "fibers resumed on another cpu than before")                   \
-  X(balance_runs, "balance passes")                                            \
-  X(balance_moved, "balance passes that asked for work")                       \
-  X(kicks, "sleeping cpus woken by a busy one's tick to look for work")        \
-  X(newidle_tried, "newidle balance passes")                                   \
-  X(newidle_won, "newidle passes that asked for work")                         \
-  X(tasks_stolen, "forked tasks run elsewhere")                                \
-  X(tasks_taken_over, "of these, taken without the owner's help")              \
-  X(tasks_offered, "idle cpus sent to steal tasks")                            \
-  X(tasks_awaited, "parents that suspended until a stolen task had ended")     \
+#define HEDDLE_COUNTERS(X)                                                                    \
+  X(spawned, "fibers made")                                                                   \
+  X(finished, "fibers ended")                                                                 \
+  X(switches, "switches counted at the accounting windows")                                   \
+  X(wakes_remote, "of these, pushed to another cpu's inbox")                                  \
+  X(unparks, "sleeping cpus woken, a system call each")                                       \
+  X(parks, "times this cpu went to sleep")                                                    \
+  X(polls_won, "times polling found work before the budget ended")                            \
+  X(idle_spin_ns, "time spent polling")                                                       \
+  X(idle_park_ns, "time spent asleep")                                                        \
+  X(inbox_taken, "fibers accepted from the inbox")                                            \
+  X(steals, "searches that found work")                                                       \
+  X(answered, "requests of thieves answered")                                                 \
+  X(claims, "queues taken over from a cpu that stood still")                                  \
+  X(claims_empty, "claims that found nothing")                                                \
+  X(chained, "halves pushed to an idle cpu (wake chain)")                                     \
+  X(stolen_from, "fibers given away")                                                         \
+  X(timers_fired, "timers that ended a wait")                                                 \
+  X(timers_swept, "stale timers removed")                                                     \
+  X(waited_switch, "resumptions that had to wait for the fiber's last switch")                \
+  X(rescues, "rescues by the monitor")                                                        \
+  X(ticks, "housekeeping points")                                                             \
+  X(migrations, "fibers resumed on another cpu than before")                                  \
+  X(balance_runs, "balance passes")                                                           \
+  X(balance_moved, "balance passes that asked for work")                                      \
+  X(kicks, "sleeping cpus woken by a busy one's tick to look for work")                       \
+  X(newidle_tried, "newidle balance passes")                                                  \
+  X(newidle_won, "newidle passes that asked for work")                                        \
+  X(tasks_stolen, "forked tasks run elsewhere")                                               \
+  X(tasks_taken_over, "of these, taken without the owner's help")                             \
+  X(tasks_offered, "idle cpus sent to steal tasks")                                           \
+  X(tasks_awaited, "parents that suspended until a stolen task had ended")                    \
+  X(io_started, "operations handed to the kernel or to a helper thread")                      \
+  X(io_ended, "of these, ended: the difference is in flight")                                 \
+  X(io_enters, "system calls that submitted or reaped")                                       \
+  X(io_cancels, "operations called off: deadline, stop token, shutdown, close")               \
+  X(uring_busy_retries, "times the kernel refused submissions until completions were reaped") \
   X(run_ns, "time running fibers, from accounting")
 
 namespace heddle::core {

@@ -406,6 +406,7 @@ stuck_fiber scheduler::describe(const fiber_record& f) const {
                                           "channel pop",
                                           "join",
                                           "sleep",
+                                          "I/O",
                                           "task"};
   stuck_fiber d{.id = f.id, .name = f.name, .state = "ready", .waiting_on = ""};
   if (phase_of(f.wait_state.load(relaxed)) == wait_phase::waiting) {

@@ -4,6 +4,8 @@
 // M1 Before a long nap the monitor says so (seq_cst) and looks again whether all are parked. Whoever ends a park, by an unpark or
 //    because a timer is due, changes the state (seq_cst) and then looks whether the monitor sleeps: one of the two sees the other.
 #include "runtime/sched/inbox.h"
+#include "runtime/sched/io_port.h"
+#include "runtime/sched/run_queue.h"
 #include "runtime/sched/scheduler.h"
 
 namespace heddle::core {
@@ -56,7 +58,8 @@ void scheduler::rescue(worker& v, const std::vector<char>& moved) {
   const int64_t now = on->now().count();
   const bool ready =
       v.row->movable.load(relaxed) > 0 || (v.slot.load(relaxed) && v.slot_movable.load(relaxed)) || has_inbox;
-  if (!ready && v.next_timer.load(relaxed) > now) return;
+  io_port* const port = v.on.load(acquire)->port.load(acquire);
+  if (!ready && v.next_timer.load(relaxed) > now && !(port && port->stirs())) return;
 
   cpu_id to = idle_set_of(v).find(v.cpu, [](cpu_id) { return true; });
   for (cpu_id x : v.victims) {
@@ -69,7 +72,14 @@ void scheduler::rescue(worker& v, const std::vector<char>& moved) {
   uint32_t taken = 0;
   timer_message* moving = nullptr;
   waitable* list = strip(v, UINT32_MAX, true, taken, moving);
+  // Only from inside a fiber: an idle owner may sleep in its port, and whoever reaped what was to wake it would put it back to sleep.
+  waitable* woken = port && c->running() != &c->idle ? port->take_over() : nullptr;
   unclaim(*c);
+  while (woken) {
+    waitable* f = woken;
+    woken = f->next;
+    push_inbox(may_leave(*f) ? worker_of(to) : worker_of(to_cpu(static_cast<size_t>(as_fiber(f)->pin))), f);
+  }
   if (list) {
     rescues.fetch_add(1, relaxed);
     send(worker_of(to), list);

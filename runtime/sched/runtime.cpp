@@ -50,6 +50,8 @@ std::unique_ptr<settings_list> read_settings(const runtime_options& options) {
       throw std::invalid_argument("heddle: " + error);
   };
   add(settings_source::environment, environment(options, "HEDDLE_SETTINGS"));
+  if (const std::string_view rung = environment(options, "HEDDLE_IO"); !rung.empty())
+    add(settings_source::environment, "io=" + std::string(rung));
   add(settings_source::api, options.settings);
   return list;
 }

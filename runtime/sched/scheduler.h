@@ -24,6 +24,8 @@
 namespace heddle::core {
 
 struct timer_message;
+struct io_shared;  // runtime/io/run.cpp
+std::shared_ptr<io_shared> make_io_shared();
 
 struct scheduler_options {
   topology cpus;  // restricted to those that get a worker
@@ -140,6 +142,7 @@ class scheduler {
   atomic<uint64_t> rescues{0};  // by the monitor
   atomic<uint64_t> outside_spawned{0};
   atomic<uint64_t> outside_released{0};
+  std::shared_ptr<io_shared> io = make_io_shared();
   std::mutex changing;  // snapshots
   bool leaked = false;
   scheduler* abandoned_before = nullptr;

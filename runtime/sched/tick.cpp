@@ -2,6 +2,7 @@
 #include "runtime/base/check.h"
 #include "runtime/base/mutants.h"
 #include "runtime/sched/inbox.h"
+#include "runtime/sched/io_port.h"
 #include "runtime/sched/run_queue.h"
 #include "runtime/sched/scheduler.h"
 #include "runtime/sched/suspend.h"
@@ -33,7 +34,11 @@ void slow_enter(carrier& c, op kind) {
     s.answer_request(*w);
     s.answer_pull(*w);
   }
-  if (c.countdown.load(relaxed) < 0) s.tick(c, *w);
+  const bool due = c.countdown.load(relaxed) < 0;
+  if (seen & att_io) c.attention.fetch_and(~att_io, seq_cst);
+  if (due) s.tick(c, *w);
+  if (due || (seen & att_io))
+    if (io_port* port = c.port.load(relaxed)) port->serve(c);  // opens the bracket for its system call
 }
 
 void scheduler::tick(carrier& c, worker& w) {

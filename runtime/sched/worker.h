@@ -30,6 +30,7 @@ struct task_deque;
 namespace heddle::core {
 
 class scheduler;
+class io_port;
 struct worker;
 
 // Attention: one word, tested by every operation. Others set bits (fetch_or); the owner clears what it has served.
@@ -40,6 +41,7 @@ enum attention_bits : uint32_t {
   att_virtual = 8,  // always set on the virtual machine: every operation is a scheduling point
   att_gone = 16,    // dispossessed: hand the fiber over and become a spare
   att_cancel = 32,  // shutdown: waits throw
+  att_io = 128,     // somebody posted to the port (64: bracket.h)
 };
 
 inline constexpr uint32_t window_segments = 64;
@@ -70,8 +72,11 @@ struct alignas(cache_line) carrier : detail::carrier_head {
   fiber_record idle;  // the kernel thread itself
   scheduler* home = nullptr;
   cpu_id cpu = cpu_id::none;
+  atomic<io_port*> port{nullptr};  // io_port.h, P1
   atomic<detail::task_deque*> tasks{nullptr};  // of the running fiber, or empty (parallel/tasks.h); the owner's
 
+  carrier() = default;
+  ~carrier();
   fiber_record* running() const noexcept {
     return static_cast<fiber_record*>(static_cast<waitable*>(current.load(relaxed)));
   }

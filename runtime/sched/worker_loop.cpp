@@ -1,6 +1,6 @@
 // A carrier's life: run what is ready; idle, poll, park; and again. The loop is the carrier's idle fiber.
 //
-// Parking (proof in README.md): announce (seq_cst), state = parked (seq_cst), barrier, look again at every source of work,
+// Parking (proof in README.md): announce (seq_cst), state = parked (seq_cst), barrier, look again at every source of work (the port too),
 // sleep. Enqueuers look at the announcement after a plain enqueue: the barrier makes that a Dekker pair.
 #include <cxxabi.h>
 
@@ -12,6 +12,7 @@
 #include "runtime/base/mutants.h"
 #include "runtime/fiber/overflow.h"
 #include "runtime/sched/inbox.h"
+#include "runtime/sched/io_port.h"
 #include "runtime/sched/suspend.h"
 
 namespace heddle::core {
@@ -40,6 +41,8 @@ void scheduler::carrier_main(cpu_id cpu) {
     worker& w = enter(c, op::idle);
     // I2: the exchange is the fence between state = running and the look.
     accept_inbox(w);
+    // Before the timers: what has completed in time is not told that it came too late.
+    if (io_port* port = c.port.load(relaxed)) port->serve(c);
     if (w.timers.first() != never.count()) fire_timers(w, on->now());
     if (waitable* n = pop(w)) {
       maybe_chain(*this, w);
@@ -60,6 +63,7 @@ void scheduler::idle(carrier& c, worker& w) {
   const bool guest = w.guest.load(relaxed) != 0;
   if (guest) w.guest.store(0, relaxed);
   const bool poll = rule.idle != idle_t::park && !guest;
+  io_port* const port = c.port.load(relaxed);
   if (rule.idle != idle_t::adaptive) w.spin_budget_ns = rule.spin_ns;
   int64_t now = on->now().count();
   close_window(c, w, now, false);
@@ -83,7 +87,7 @@ void scheduler::idle(carrier& c, worker& w) {
   w.state.store(cpu_state::polling, relaxed);  // a late sight of it costs the pusher one needless attention bit
   if (poll && !on->is_virtual())
     for (int i = 0; i < eager_rounds; i++) {
-      if (w.inbox.load(relaxed)) {
+      if (w.inbox.load(relaxed) || (port && port->stirs())) {
         now = on->now().count();
         return back(false, false);
       }
@@ -98,7 +102,7 @@ void scheduler::idle(carrier& c, worker& w) {
   w.marks->out_of_work(nanos{now});
   bool announced = false, searcher = false, found = false;
   for (int i = 1; poll; i++) {
-    if (w.inbox.load(relaxed) || stopping.load(relaxed)) {
+    if (w.inbox.load(relaxed) || stopping.load(relaxed) || (port && port->stirs())) {
       found = true;
       break;
     }
@@ -148,11 +152,12 @@ void scheduler::idle(carrier& c, worker& w) {
 
   // Again, even so: the push of whoever withdrew it may have been taken over by a rescuer meanwhile.
   announced ? near.announce(w.hood_position) : announce();
-  w.state.store(cpu_state::parked, is_planted(mutant::relaxed_announcement) ? relaxed : seq_cst);
+  const bool fenced = !is_planted(mutant::relaxed_announcement);
+  w.state.store(cpu_state::parked, fenced ? seq_cst : relaxed);
   close_gates(w);
-  if (!is_planted(mutant::relaxed_announcement))
-    on->barrier(cpu_id::none);  // the heavy side: enqueuers' plain stores before their look at the announcement
-  const bool insist = !is_planted(mutant::no_second_look) && work_in_sight(w);
+  // The heavy side: enqueuers' plain stores before their look at the announcement. A worker alone has no such others.
+  if (fenced && !w.victims.empty()) on->barrier(cpu_id::none);
+  const bool insist = !is_planted(mutant::no_second_look) && (work_in_sight(w) || (port && port->stirs()));
   w.insists.store(insist, relaxed);
   if (insist) steal_task(c, w, true);  // a worker that does not poll has no other time to
   if (!insist) {
@@ -160,7 +165,10 @@ void scheduler::idle(carrier& c, worker& w) {
     w.row->state.store(cpu_state::parked, relaxed);
     w.marks->parks(rule);
     const int64_t asleep = on->now().count();
-    on->park(w.cpu, nanos{w.next_timer.load(relaxed)});
+    if (port && port->awaits())
+      on->park_in(w.cpu, nanos{w.next_timer.load(relaxed)}, *port);
+    else
+      on->park(w.cpu, nanos{w.next_timer.load(relaxed)});
     w.state.store(cpu_state::polling, seq_cst);
     if (monitor_sleeps.load(seq_cst)) on->poke();  // M1
     now = on->now().count();

@@ -90,7 +90,7 @@ void throw_cancelled(fiber_head& self) {
     if (kind == wait_kind::join) {
       auto* joined = const_cast<fiber_record*>(static_cast<const fiber_record*>(me.wait_object.load(relaxed)));
       take_back_join(*joined, me);
-    } else if (kind != wait_kind::sleep) {
+    } else if (kind != wait_kind::sleep && kind != wait_kind::io) {
       leave_list(me, *const_cast<wait_list*>(static_cast<const wait_list*>(me.wait_object.load(relaxed))));
     }
   }

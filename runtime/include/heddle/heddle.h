@@ -3,6 +3,7 @@
 
 #include "heddle/channel.h"
 #include "heddle/fiber.h"
+#include "heddle/io.h"
 #include "heddle/machine.h"
 #include "heddle/parallel.h"
 #include "heddle/runtime.h"
