@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <limits>
 
 #include "bench_apps/common/environment.h"
@@ -15,11 +16,33 @@ std::vector<backend_kind> common_options::backends() const {
   return {backend == "threads" ? backend_kind::threads : backend_kind::fibers};
 }
 
+namespace {
+
+// One setting a line; what follows a # is for people.
+std::string read_costs(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw usage_error(fmt::format("--costs: '{}' is not a file that can be read", path));
+  std::string list;
+  for (std::string line; std::getline(file, line);) {
+    line.erase(std::min(line.size(), line.find('#')));
+    const size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string::npos) continue;
+    const std::string item = line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
+    if (item.find('=') == std::string::npos)
+      throw usage_error(fmt::format("--costs: '{}' in {} is not NAME=VALUE", item, path));
+    list += (list.empty() ? "" : ",") + item;
+  }
+  return list;
+}
+
+}  // namespace
+
 std::string common_options::settings_list() const {
   std::string list = preset;
   const auto append = [&list](const std::string& item) {
     if (!item.empty()) list += (list.empty() ? "" : ",") + item;
   };
+  if (!costs.empty()) append(read_costs(costs));
   append(features);
   for (const std::string& item : set) append(item);
   return list;
@@ -49,6 +72,7 @@ void declare_machine(arguments& args, common_options& o) {
 void declare_settings(arguments& args, common_options& o) {
   args.text("--preset", o.preset, "a named group of settings (heddle presets)");
   args.texts("--set", o.set, "one setting: NAME=VALUE, TOGGLE or NO_TOGGLE; may be repeated");
+  args.text("--costs", o.costs, "calibrated costs for the virtual machine (heddle micro --calibrate > FILE)");
   args.text("--features", o.features, "a list of settings in the kernel's notation");
 }
 

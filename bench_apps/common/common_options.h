@@ -18,6 +18,7 @@ struct common_options {
   std::string preset;            // empty: none named here
   std::vector<std::string> set;  // one ITEM each
   std::string features;          // a LIST
+  std::string costs;             // a file of settings: what `heddle micro --calibrate` prints
 
   int64_t repeat = 1;
   nanos warmup{0};
@@ -32,7 +33,8 @@ struct common_options {
   bool on_host() const { return machine == "host"; }
   bool json_on_stdout() const { return json == "-"; }
   std::vector<backend_kind> backends() const;
-  // --preset, --features and --set as one list of the settings grammar, the preset first.
+  // --preset, --costs, --features and --set as one list of the settings grammar, the preset first. usage_error where the
+  // file cannot be read.
   std::string settings_list() const;
 };
 

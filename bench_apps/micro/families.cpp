@@ -12,6 +12,7 @@ const std::vector<chapter>& chapters() {
       {"fork and join", {&fork1, &fork2, &loops, &waves, &inject}},
       {"time", {&sleep5k, &sleep100k}},
       {"load and idleness", {&paced50, &paced90, &paced100, &hog, &idle}},
+      {"virtual machine", {&virtual40, &virtual4096}},
   };
   return all;
 }

@@ -17,6 +17,7 @@ extern const family mutex8, mutex64, channel1, channel2;
 extern const family fork1, fork2, loops, waves, inject;
 extern const family sleep5k, sleep100k;
 extern const family paced50, paced90, paced100, hog, idle;
+extern const family virtual40, virtual4096;
 
 // A part of the table, under a heading.
 struct chapter {

@@ -17,6 +17,7 @@
 #include "bench_apps/common/measure.h"
 #include "bench_apps/common/progress.h"
 #include "bench_apps/common/run_settings.h"
+#include "bench_apps/micro/calibrate.h"
 #include "bench_apps/micro/micro_table.h"
 #include "bench_apps/micro/run.h"
 
@@ -110,6 +111,7 @@ std::vector<std::string> worker_counts(const std::string& text, size_t available
 
 struct wishes {
   bool list = false;
+  bool calibrate = false;
   std::string workers = "auto";
 };
 
@@ -183,11 +185,19 @@ int run_micro(const invocation& typed) {
   micro_program what;
   what.declare(args);
   args.flag("--list", want.list, "names and meanings of the figures");
+  args.flag("--calibrate", want.calibrate, "this machine's costs for the virtual machine, as a file for --costs");
   args.text("--workers", want.workers, "auto, or counts such as 1,2: one case each, for figures that do not fix it");
   declare_common(args, o, {.machine = false});
   args.text("--cpus", o.cpus, "which CPUs, as OS ids: 0,2-5");
   if (!parse_command(args, typed, o)) return exit_done;
   if (!args.given("--workers")) want.workers = o.workers;  // HEDDLE_WORKERS
+  if (want.calibrate) {
+    const auto cpus = chosen_cpus(o.cpus, "auto");
+    const plan p{
+        .only = selection(calibrating), .workers = cpus.size(), .cpus = cpus, .seed = static_cast<uint64_t>(o.seed)};
+    std::fputs(costs_text(run_rounds(p, [](const std::string&) {}), facts_of("host").machine).c_str(), stdout);
+    return exit_done;
+  }
   if (want.list) return std::fputs(figure_list().c_str(), stdout), exit_done;
   what.check();
   if (o.backend != "fibers")

@@ -82,6 +82,7 @@ const char* fiber_pool::guard_kind() const noexcept {
 // Slabs double from 16 fibers to 1024: a small program maps little, a million fibers need a thousand mappings.
 void fiber_pool::grow() {
   const size_t count = std::min<size_t>(1024, std::max<size_t>(16, made_));
+  if (slabs_until_failure_-- == 0) throw_no_memory(ENOMEM, "mmap", made_);
   const size_t stride = stack_bytes_ + page_bytes_;
   auto s = std::make_unique<slab>();
   s->bytes = count * stride;

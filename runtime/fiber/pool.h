@@ -21,6 +21,8 @@ class fiber_pool {
 
   // A chain through `next` of 1 .. want records, hottest first; none whose last fiber is still on its cpu (F1). Throws std::system_error naming the limit that was met.
   waitable* take(size_t want);
+  // For tests: so many slabs are still made, the next one fails as if there were no memory.
+  void fail_after(uint64_t slabs) noexcept { slabs_until_failure_ = slabs; }
   void give(waitable* chain) noexcept;
 
   // Every record ever made; for dump and shutdown. Records may change while looked at.
@@ -40,6 +42,7 @@ class fiber_pool {
   mutable std::mutex lock_;
   waitable* free_ = nullptr;
   uint64_t made_ = 0;
+  uint64_t slabs_until_failure_ = UINT64_MAX;
   std::vector<std::unique_ptr<slab>> slabs_;
   // For the signal handler: a chain that only grows.
   std::atomic<slab*> newest_{nullptr};

@@ -17,7 +17,7 @@ inline constinit thread_local uint64_t explore_accesses = 0;
 
 class access_schedule {
  public:
-  // On the thread that drives m, which stalls through m.burn().
+  // On the thread that drives m, which stalls through m.burn_until().
   access_schedule(machine& m, size_t strands, uint64_t seed) : machine_(m), chance_(seed), stores_(strands) {
     current = this;
     interleave_here = &at_access;
@@ -44,9 +44,12 @@ class access_schedule {
   void access() noexcept {
     if (chance_.below(3) == 0) stores_[chance_.below(stores_.size())].drain_one(chance_.next());
     const uint64_t kind = chance_.below(256);
-    if (kind < 48) machine_.burn(nanos{static_cast<int64_t>(1 + chance_.below(400))}, 0);
-    if (kind == 255) machine_.burn(nanos{static_cast<int64_t>(1 + chance_.below(20'000))}, 0);
+    if (kind < 48) stall(1 + chance_.below(400));
+    if (kind == 255) stall(1 + chance_.below(20'000));
   }
+
+  // By the clock: a stall uses no working set.
+  void stall(uint64_t ns) noexcept { machine_.burn_until(machine_.now() + nanos{static_cast<int64_t>(ns)}); }
 
   static inline constinit thread_local access_schedule* current = nullptr;
   machine& machine_;

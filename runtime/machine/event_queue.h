@@ -2,8 +2,10 @@
 // unpark moves it instead of leaving a stale one. Equal times go by `order`.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace heddle::core {
@@ -36,15 +38,28 @@ class event_queue {
     places_[who] = absent;
     const event last = heap_.back();
     heap_.pop_back();
-    if (!heap_.empty()) down(last);
+    if (!heap_.empty()) down(0, last);
     return who;
   }
-  // pop and add in one.
-  uint32_t replace_first(const event& e) noexcept {
-    const uint32_t who = heap_.front().who;
-    places_[who] = absent;
-    down(e);
-    return who;
+  // One that is there comes at another time.
+  void move(const event& e) noexcept {
+    const size_t at = places_[e.who];
+    if (at > 0 && before(e, heap_[(at - 1) / 4]))
+      up(at, e);
+    else
+      down(at, e);
+  }
+  // Any of the first few that come no later than `limit`, chosen by draw(how many).
+  template <class Draw>
+  event take_any(int64_t limit, Draw draw) noexcept {
+    constexpr size_t few = 32;
+    size_t found[few], count = 0;
+    for (size_t i = 0; i < std::min(few, heap_.size()); i++)
+      if (heap_[i].at <= limit) found[count++] = i;
+    const event chosen = heap_[found[draw(count)]];
+    move({std::numeric_limits<int64_t>::min(), 0, chosen.who});
+    pop();
+    return chosen;
   }
 
  private:
@@ -59,8 +74,7 @@ class event_queue {
     for (size_t parent; i > 0 && before(e, heap_[parent = (i - 1) / 4]); i = parent) put(i, heap_[parent]);
     put(i, e);
   }
-  void down(const event e) noexcept {
-    size_t i = 0;
+  void down(size_t i, const event e) noexcept {
     for (const size_t n = heap_.size();;) {
       const size_t child = i * 4 + 1;
       if (child >= n) break;

@@ -29,6 +29,15 @@ class sleeper {
   ~sleeper() = default;
 };
 
+// What policies and the mechanism themselves do, where time is only counted (the host's clock sees it anyway).
+enum class chore : uint8_t {
+  tick,     // housekeeping
+  place,    // a placement around a cpu, having read `count` rows
+  balance,  // a pass over a domain of `count` cpus
+  marks,    // `count` writes to the words that an LLC shares
+  queue,    // a run queue is held for a push or a detach
+};
+
 class machine {
  public:
   virtual ~machine() = default;
@@ -74,6 +83,9 @@ class machine {
 
   // A scheduling point: the virtual machine charges for it and may run any other cpu. The host never gets here.
   virtual void point(op kind) = 0;
+
+  // Inside a bracket too: whoever wants in meanwhile waits as for an owner that the kernel preempted there.
+  virtual void charge(chore, cpu_id, uint64_t) noexcept {}
 
   // Starts one carrier per cpu, each running body(cpu), and the monitor where one is given. Throws std::system_error.
   virtual void start(size_t cpus, std::function<void(cpu_id)> body, std::function<void()> monitor) = 0;

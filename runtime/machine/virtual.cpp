@@ -3,10 +3,13 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -14,6 +17,7 @@
 #include "runtime/base/rng.h"
 #include "runtime/fiber/pool.h"
 #include "runtime/machine/accesses.h"
+#include "runtime/machine/caches.h"
 #include "runtime/machine/costs.h"
 #include "runtime/machine/event_queue.h"
 #include "runtime/machine/host.h"
@@ -30,7 +34,7 @@ constexpr size_t carrier_stack_bytes = HEDDLE_ASAN ? 256 * 1024 : 64 * 1024;
 enum class event : uint32_t { park = 32, unpark, relax, poll, burn, touch, nap, wait, notify, end };
 
 struct cpu_strand : strand {
-  int64_t at = 0;      // its clock
+  int64_t at = 0;      // its clock; of one that works: when it began to
   int64_t since = -1;  // when it began to wait in a loop; -1: it does not
   int64_t parked_at = 0;
   bool parked = false;   // and nobody has unparked it
@@ -38,12 +42,26 @@ struct cpu_strand : strand {
   bool polls = false;    // look() may end its pause
   bool hopeful = false;  // its entry in the queue may change something (a timer, work); a patient poller's cannot
   fiber_record* stack = nullptr;
+  // Work under way (V4).
+  bool works = false;
+  bool by_the_clock = false;  // burn_until: ends on time
+  int64_t pace = 100;         // percent of the time that it would take alone
+  int64_t paced_at = 0;       // since when
+  int64_t left = 0;           // at that time, at full speed
+  int64_t next_noise = 0;
 };
+
+// explore: how far ahead of the others a cpu may be drawn, that is how long it may hold them up.
+constexpr int64_t explore_window = 20'000;
+constexpr uint64_t stuck_one_in = 512;
 
 class virtual_machine final : public machine {
  public:
   virtual_machine(const topology& cpus, const settings& rule, uint64_t seed)
-      : cost_(costs_of(rule)),
+      : rule_(rule),
+        cost_(costs_of(rule)),
+        cpus_(cpus),
+        caches_(cpus_, cost_),
         chance_(seed),
         stacks_(carrier_stack_bytes),
         thread_(pthread_self()),
@@ -75,8 +93,11 @@ class virtual_machine final : public machine {
     me().parked_at = me().at;
     if (!me().token) {
       me().parked = true;
+      if (rule_.fault_spurious_pct > 0 && drawn(100) < rule_.fault_spurious_pct)
+        deadline = std::min(deadline, nanos{me().at + drawn(explore_window)});
       sleep_until(deadline);
       me().parked = false;
+      if (!me().token) me().at += deep_idle(me(), me().at);  // by its own timer; an unpark has reckoned with it
     }
     me().token = false;
   }
@@ -87,9 +108,10 @@ class virtual_machine final : public machine {
     sleeper.token = true;
     if (sleeper.parked) {
       sleeper.parked = false;
-      wake(static_cast<uint32_t>(index_of(cpu)), me().at + cost_.wake_parked);
+      const int64_t late = rule_.fault_late_ns > 0 ? drawn(rule_.fault_late_ns) : 0;
+      wake(static_cast<uint32_t>(index_of(cpu)), me().at + cost_.wake_parked + deep_idle(sleeper, me().at) + late);
     }
-    pay(cost_.wake_waker);
+    pay(cost_.unpark);
   }
 
   void relax() noexcept override {
@@ -106,24 +128,35 @@ class virtual_machine final : public machine {
   }
   void look(cpu_id cpu) noexcept override {
     const auto who = static_cast<uint32_t>(index_of(cpu));
-    if (strands_[who].polls) wake(who, me().at + cost_.wake_polling);
+    if (strands_[who].polls) wake(who, me().at + cost_.wake_polling + (on_cpu() ? caches_.line(here(), cpu) : 0));
   }
 
-  void burn(nanos duration, size_t) override {
+  void burn(nanos duration, size_t own_bytes) override {
     note(event::burn);
-    advance(std::max<int64_t>(0, duration.count()));
+    const int64_t asked = std::max<int64_t>(0, duration.count());
+    if (!on_cpu()) return advance(asked);
+    if (own_bytes == 0 && asked > 0) own_bytes = cost_.working_set_bytes;
+    const fiber_record& fiber = *this_carrier()->running();
+    work(spread(asked) * 1024 / cpus_.at(here()).capacity + caches_.refill(&fiber, fiber.id, here(), own_bytes), false);
   }
   void burn_until(nanos time) override {
     note(event::burn);
-    advance(std::max<int64_t>(0, time.count() - me().at));
+    const int64_t left = std::max<int64_t>(0, time.count() - me().at);
+    on_cpu() ? work(left, true) : advance(left);
   }
-  void touch(void*, size_t, access) override {
+  void touch(void* object, size_t bytes, access how) override {
     note(event::touch);
-    advance(0);
+    advance(on_cpu() ? caches_.touch(object, bytes, how, here()) : 0);
   }
   void point(op kind) override {
     note(kind);
-    advance(cost_.op[static_cast<size_t>(kind)]);
+    int64_t took = cost_.op[static_cast<size_t>(kind)];
+    if (__builtin_expect(rule_.fault_stuck_ns > 0, 0) && drawn(stuck_one_in) == 0) took += rule_.fault_stuck_ns;
+    advance(took);
+  }
+  void charge(chore what, cpu_id about, uint64_t count) noexcept override {
+    insist();
+    if (on_cpu()) advance(price_of(what, about, count));
   }
 
   void nap(nanos duration) noexcept override {
@@ -174,6 +207,7 @@ class virtual_machine final : public machine {
     say("vm_handovers", handovers_);
     say("vm_now_ns", static_cast<uint64_t>(strands_[driver()].at));
     say("vm_trace_hash", hash_);
+    say("vm_lines_fetched", caches_.lines_fetched());
   }
 
   void start(size_t cpus, std::function<void(cpu_id)> body, std::function<void()> monitor_body) override {
@@ -182,6 +216,9 @@ class virtual_machine final : public machine {
     monitor_ = std::move(monitor_body);
     running_ = cpus + (monitor_ ? 1 : 0);
     waitable* memory = nullptr;
+    if (rule_.fault_carrier > 0 && static_cast<size_t>(rule_.fault_carrier) <= cpus)
+      throw std::system_error(EAGAIN, std::generic_category(),
+                              "heddle: carrier " + std::to_string(rule_.fault_carrier) + " (fault_carrier)");
     for (uint32_t who = 0; who < running_; who++) {
       if (!memory) memory = stacks_.take(running_ - who);
       strands_[who].stack = as_fiber(memory);
@@ -211,6 +248,9 @@ class virtual_machine final : public machine {
   uint32_t monitor() const noexcept { return static_cast<uint32_t>(cpu_count_); }
   uint32_t driver() const noexcept { return static_cast<uint32_t>(cpu_count_ + 1); }
   cpu_strand& me() noexcept { return strands_[current_]; }
+  bool on_cpu() const noexcept { return current_ < cpu_count_; }
+  cpu_id here() const noexcept { return to_cpu(current_); }
+  int64_t drawn(int64_t bound) noexcept { return static_cast<int64_t>(chance_.below(static_cast<uint64_t>(bound))); }
 
   // A caller on another thread would corrupt everything: no error value could mend that.
   void insist() const noexcept {
@@ -233,14 +273,32 @@ class virtual_machine final : public machine {
     for (;;) go_on();
   }
 
+  int64_t price_of(chore what, cpu_id about, uint64_t count) noexcept {
+    switch (what) {
+      case chore::tick:
+        return cost_.tick;
+      case chore::place:
+        return cost_.place + caches_.probes(here(), about, count);
+      case chore::balance:
+        return cost_.balance_pass + caches_.probe_domain(here(), count);
+      case chore::marks:
+        return caches_.write_shared(cpus_.at(about).llc, here(), count);
+      case chore::queue:
+        return caches_.hold_queue(about, here(), me().at) - me().at;
+    }
+    return 0;
+  }
+
   // ---- time and turns
 
   // The current strand works for `duration`; those whose time comes first have their turn (V1).
   void advance(int64_t duration) noexcept {
     me().at += duration;
-    if (queue_.empty() || me().at < queue_.first().at) return;
+    if (goes_on(me().at)) return;
     requeue(me().at, true);
   }
+  // Nobody's turn comes before ours.
+  bool goes_on(int64_t at) const noexcept { return queue_.empty() || (!rule_.explore && at < queue_.first().at); }
   // A cost that the driving thread, which is outside of the machine, does not have.
   void pay(int64_t duration) noexcept {
     if (current_ != driver()) advance(duration);
@@ -280,13 +338,19 @@ class virtual_machine final : public machine {
       turn_to(driver());
       return !std::exchange(stuck_now_, false);
     }
-    const event_queue::event e = queue_.first();
-    queue_.pop();
+    const event_queue::event e = take_turn();
     cpu_strand& next = strands_[e.who];
     hopeful_ -= next.hopeful;
     next.at = std::max(next.at, e.at);
+    if (rule_.explore) next.at = latest_ = std::max(latest_, next.at);  // as all cpus' clocks agree, whoever is held up
     turn_to(e.who);
     return current_ != driver() || !std::exchange(stuck_now_, false);
+  }
+  event_queue::event take_turn() noexcept {
+    const event_queue::event e = queue_.first();
+    if (rule_.explore) return queue_.take_any(e.at + explore_window, [this](size_t n) { return chance_.below(n); });
+    queue_.pop();
+    return e;
   }
   void turn_to(uint32_t who) noexcept {
     if (who == current_) return;
@@ -304,6 +368,72 @@ class virtual_machine final : public machine {
 #if defined(HEDDLE_INTERLEAVE)
     if (accesses_) accesses_->barrier();
 #endif
+  }
+
+  // ---- work (V4)
+
+  void work(int64_t amount, bool by_the_clock) noexcept {
+    cpu_strand& s = me();
+    if (!by_the_clock) amount += stolen(s, amount);
+    s.left = amount;
+    s.paced_at = s.at;
+    s.works = true;
+    s.by_the_clock = by_the_clock;
+    repace_siblings(s.at);
+    s.pace = by_the_clock ? 100 : pace_of(current_);
+    const int64_t end = s.at + amount * s.pace / 100;
+    if (goes_on(end))
+      s.at = end;
+    else
+      requeue(end, true);
+    s.works = false;
+    repace_siblings(s.at);
+  }
+  int64_t pace_of(uint32_t who) const noexcept {
+    if (cost_.smt_pct == 100) return 100;
+    for (const cpu_id sibling : cpus_.core_of(to_cpu(who)))
+      if (index_of(sibling) != who && strands_[index_of(sibling)].works) return cost_.smt_pct;
+    return 100;
+  }
+  void repace_siblings(int64_t now) noexcept {
+    if (cost_.smt_pct == 100) return;
+    for (const cpu_id sibling : cpus_.core_of(here()))
+      if (index_of(sibling) != current_) repace(static_cast<uint32_t>(index_of(sibling)), now);
+  }
+  void repace(uint32_t who, int64_t now) noexcept {
+    cpu_strand& s = strands_[who];
+    if (!s.works || s.by_the_clock || !queue_.has(who)) return;
+    const int64_t pace = pace_of(who);
+    if (pace == s.pace) return;
+    now = std::max(now, s.paced_at);
+    s.left = std::max<int64_t>(0, s.left - (now - s.paced_at) * 100 / s.pace);
+    s.paced_at = now;
+    s.pace = pace;
+    queue_.move({now + s.left * pace / 100, order_++, who});
+  }
+  // noise: what daemons take of a piece of work.
+  int64_t stolen(cpu_strand& s, int64_t amount) noexcept {
+    if (rule_.noise == noise_t::off) return 0;
+    constexpr int64_t ms = 1'000'000;
+    if (s.next_noise < s.at - 20 * ms || s.next_noise == 0) s.next_noise = s.at + drawn(10 * ms);
+    int64_t sum = 0;
+    for (; s.next_noise < s.at + amount + sum; s.next_noise += 4 * ms + drawn(6 * ms))
+      if (s.next_noise >= s.at) sum += 20'000 + drawn(30'000);
+    return sum;
+  }
+  int64_t spread(int64_t amount) noexcept {
+    if (rule_.burn_spread_pct == 0) return amount;
+    const double cv = static_cast<double>(rule_.burn_spread_pct) / 100;
+    const double variance = std::log(1 + cv * cv);
+    double normal = -6;  // the sum of twelve uniforms has variance 1
+    for (int i = 0; i < 12; i++) normal += chance_.unit();
+    return static_cast<int64_t>(static_cast<double>(amount) * std::exp(std::sqrt(variance) * normal - variance / 2));
+  }
+  // What its sleep adds to the wake-up of a cpu.
+  int64_t deep_idle(const cpu_strand& s, int64_t now) const noexcept {
+    const int64_t slept = std::clamp<int64_t>(now - s.parked_at, 0, cost_.deep_after);
+    return static_cast<int64_t>(static_cast<double>(cost_.deep_idle) * static_cast<double>(slept) /
+                                static_cast<double>(cost_.deep_after));
   }
 
   // Wait loops look often at first and then at an eighth of the time they have waited: as exact as their waiting is long.
@@ -329,7 +459,10 @@ class virtual_machine final : public machine {
 #if defined(HEDDLE_INTERLEAVE)
   std::unique_ptr<access_schedule> accesses_;
 #endif
-  machine_costs cost_;
+  const settings rule_;
+  const machine_costs cost_;
+  const topology cpus_;
+  cache_model caches_;
   rng chance_;
   fiber_pool stacks_;
   pthread_t thread_;
@@ -340,6 +473,7 @@ class virtual_machine final : public machine {
   uint64_t order_ = 0;
   size_t hopeful_ = 0;
   size_t hopeless_turns_ = 0;
+  int64_t latest_ = 0;  // explore: the time that has been shown to somebody
   bool stuck_now_ = false;
   size_t running_ = 0;
   std::atomic<uint32_t>* awaited_ = nullptr;

@@ -16,6 +16,13 @@ namespace {
 // A victim that does not come by in so many ticks is stuck or idle: the plan came to nothing.
 constexpr int64_t patience_ticks = 20;
 
+// A pass has read the rows of the domain its answer is about.
+void charge_pass(scheduler& s, const worker& w, const balance_plan& plan) noexcept {
+  if (!s.simulated || plan.over()) return;
+  const auto chain = s.domains.chain(w.cpu);
+  if (plan.level < chain.size()) s.charge(chore::balance, w.cpu, chain[plan.level].span().count());
+}
+
 }  // namespace
 
 balance_world scheduler::world(const settings& rule) noexcept { return {cpus, domains, said, rule, *balancing}; }
@@ -56,8 +63,9 @@ void scheduler::balance(worker& w, int64_t now) noexcept {
     if (nanos{now} < w.levels->next_balance) return;
     w.count.add(counter::balance_runs);
     plan = balance_tick(view, *w.levels, w.cpu, puller::busy, nanos{now});
+    charge_pass(*this, w, plan);
   }
-  for (;; plan = balance_tick(view, *w.levels, w.cpu, puller::busy, nanos{now})) {
+  for (;; plan = balance_tick(view, *w.levels, w.cpu, puller::busy, nanos{now}), charge_pass(*this, w, plan)) {
     w.reasons.add(plan.reason);
     if (plan.pull()) {
       w.count.add(counter::balance_moved);
@@ -77,6 +85,7 @@ bool scheduler::newidle(worker& w) noexcept {
   w.count.add(counter::newidle_tried);
   balance_plan plan = newidle_next(view, *w.levels, w.cpu, on->now(), w.random.next());
   for (;;) {
+    charge_pass(*this, w, plan);
     w.reasons.add(plan.reason);
     if (plan.pull()) {
       ask(w, plan, on->now().count());
@@ -103,6 +112,7 @@ bool scheduler::newidle(worker& w) noexcept {
 void scheduler::answer_pull(worker& v) noexcept {
   worker* thief = v.puller.exchange(nullptr, acq_rel);
   if (!thief) return;
+  charge(chore::queue, v.cpu);
   const settings& rule = *rules.load(acquire);
   const nanos now = on->now();
   const balance_plan& plan = thief->pull.plan;

@@ -7,6 +7,7 @@
 namespace heddle::core {
 
 void push_inbox(worker& to, waitable* first, waitable* last) noexcept {
+  to.home->charge(chore::queue, to.cpu);
   to.row->pending.store(1, relaxed);  // board B2: before the push, so that it cannot stay set behind an emptied inbox
   const cpu_state seen_early = is_planted(mutant::state_before_push) ? to.state.load(seq_cst) : cpu_state::running;
   waitable* old = to.inbox.load(relaxed);

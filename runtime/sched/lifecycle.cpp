@@ -84,6 +84,7 @@ scheduler::scheduler(scheduler_options options)
       shutdown_deadline(options.shutdown_deadline),
       seed(options.seed) {
   simulated = on->is_virtual();
+  if (simulated && options.initial.fault_stack > 0) pool.fail_after(static_cast<uint64_t>(options.initial.fault_stack));
   HEDDLE_ASSERT(cpus.cpu_count() > 0 && cpus.cpu_count() <= std::numeric_limits<int16_t>::max());
   snapshots.push_back(std::make_unique<const settings>(options.initial));
   rules.store(snapshots.back().get(), release);
@@ -265,6 +266,7 @@ worker& scheduler::place_new(worker& w, const fiber_record& f) noexcept {
       place_fork(cpus, domains, said, *rules.load(acquire), {.parent = w.cpu, .allowed = f.allowed});
   bump(w.reasons.fork[static_cast<size_t>(p.reason)], 1);
   bump(w.reasons.probes, p.probes);
+  charge(chore::place, p.cpu, p.probes);
   return worker_of(p.cpu);
 }
 

@@ -79,6 +79,11 @@ class scheduler {
   void chain(worker& w) noexcept;
   void chain_far(worker& w) noexcept;
   void unpark(worker& w) noexcept;
+  // The virtual machine counts what policy and mechanism do; the host's clock sees it by itself.
+  void charge(chore what, cpu_id about, uint64_t count = 1) noexcept {
+    if (__builtin_expect(simulated, 0)) on->charge(what, about, count);
+  }
+  void charge_marks(worker& w) noexcept;
 
   // ---- worker_loop.cpp, steal.cpp, tick.cpp, monitor.cpp
   void carrier_main(cpu_id cpu);

@@ -92,6 +92,7 @@ bool scheduler::ask_or_claim(worker& thief, worker& v) {
 void scheduler::answer_request(worker& w) noexcept {
   worker* thief = w.request.exchange(nullptr, acq_rel);
   if (!thief) return;
+  charge(chore::queue, w.cpu);
   const settings& rule = *rules.load(acquire);
   const uint32_t want =
       std::min(steal_count(rule, w.row->movable.load(relaxed)), static_cast<uint32_t>(rule.nr_migrate));

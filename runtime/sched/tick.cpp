@@ -67,18 +67,30 @@ void scheduler::tick(carrier& c, worker& w) {
 // The kernel's tick: at most once per tick_ns, since a window of quick switches ends every half microsecond.
 [[gnu::noinline]] void scheduler::housekeep(worker& w, int64_t now) noexcept {
   const settings& rule = *rules.load(acquire);
+  charge(chore::tick, w.cpu);
   copy_settings(w, rule);
   w.marks->tick(rule);
+  charge_marks(w);
   // No switch for a whole tick: the fiber here operates, but gives its cpu to nobody. To thieves and monitor that is progress, so
   // we offer what waits, the wakee in the slot included.
   const uint64_t switches = w.count.get(counter::switches);
   if (switches == w.switches_seen) slot_to_list(w, true);
   w.switches_seen = switches;
-  maybe_chain(*this, w);
-  chain_far(w);
-  honour_push(w);
+  // A carrier that comes from idling gives nothing away before it has picked: what woke it would be handed on, by the next one
+  // too, and never run.
+  if (const carrier& c = *w.on.load(relaxed); c.running() != &c.idle) {
+    maybe_chain(*this, w);
+    chain_far(w);
+    honour_push(w);
+  }
   balance(w, now);
   kick_idle(w, now);
+}
+
+void scheduler::charge_marks(worker& w) noexcept {
+  const uint64_t writes = w.marks->shared_writes();
+  if (writes != w.marks_charged) charge(chore::marks, w.cpu, writes - w.marks_charged);
+  w.marks_charged = writes;
 }
 
 void scheduler::fire_timers(worker& w, nanos now) noexcept {

@@ -91,6 +91,7 @@ placement scheduler::place_claimed(const wakeup& k, reason_counters& reasons) no
     bump(reasons.lost_races, 1);
     p = search_again(cpus, domains, said, rule, k, p);
   }
+  charge(chore::place, p.cpu, p.probes);
   reasons.add(p);
   return p;
 }

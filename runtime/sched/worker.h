@@ -113,6 +113,7 @@ struct alignas(cache_line) worker {
   counters count;
   reason_counters reasons;
   std::optional<idle_marks> marks;  // what this cpu says of its idleness
+  uint64_t marks_charged = 0;       // virtual machine: of their writes to shared lines
 
   timer_heap timers;
   rng random;

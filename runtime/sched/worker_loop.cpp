@@ -75,12 +75,14 @@ void scheduler::idle(carrier& c, worker& w) {
     if (announced) {
       near.withdraw(w.hood_position);
       w.marks->works(rule, nanos{now});
+      charge_marks(w);
     }
   };
   const auto announce = [&] {
     near.announce(w.hood_position);
     w.row->state.store(cpu_state::polling, relaxed);
     w.marks->idles(rule);
+    charge_marks(w);
   };
 
   w.row->state.store(cpu_state::searching, relaxed);

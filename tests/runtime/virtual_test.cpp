@@ -13,94 +13,11 @@
 #include <vector>
 
 #include "heddle/heddle.h"
-#include "tests/seed.h"
+#include "tests/runtime/machine/program.h"
 
 using namespace std::chrono_literals;
 
-namespace {
-
-heddle::runtime_options on(std::string machine, uint64_t seed = 1, std::string settings = {}) {
-  return {.machine = heddle::machine::named(std::move(machine)),
-          .settings = std::move(settings),
-          .seed = seed,
-          .log = [](heddle::severity, std::string_view) {},
-          .read_environment = false};
-}
-
-// Something of everything: joins, yields, mutex and condition variable, semaphores, channel, barrier, latch, timers, timed waits,
-// exceptions. Returns a sum that any order of events must give.
-long everything(int tasks) {
-  heddle::mutex m;
-  heddle::condition_variable cv;
-  heddle::counting_semaphore<> permits(2);
-  heddle::channel<int> queue(3);
-  heddle::barrier<> round(tasks);
-  heddle::latch started(tasks);
-  int turn = 0;
-  long total = 0;
-  std::vector<heddle::fiber<long>> fibers;
-  for (int i = 0; i < tasks; i++)
-    fibers.push_back(heddle::spawn([&, i]() -> long {
-      started.count_down();
-      started.wait();
-      long mine = 0;
-      for (int k = 0; k < 3; k++) {
-        permits.acquire();
-        heddle::this_fiber::burn(std::chrono::nanoseconds(100 * (i % 7)));
-        permits.release();
-        round.arrive_and_wait();
-        mine++;
-      }
-      {
-        std::unique_lock lock(m);
-        cv.wait(lock, [&] { return turn == i; });
-        turn++;
-        cv.notify_all();
-      }
-      heddle::this_fiber::sleep_for(std::chrono::microseconds(i % 5));
-      heddle::counting_semaphore<> nobody(0);
-      if (nobody.try_acquire_for(2us)) return -1'000'000;
-      queue.push(i);
-      try {
-        errno = i;
-        heddle::spawn([] { throw std::runtime_error("passed on"); }).join();
-      } catch (const std::runtime_error&) {
-        heddle::this_fiber::yield();  // others catch meanwhile, on this cpu and on others
-        try {
-          throw;
-        } catch (const std::runtime_error& again) {
-          mine += std::string(again.what()) == "passed on";
-        }
-      }
-      return mine;
-    }));
-  auto consumer = heddle::spawn([&] {
-    long sum = 0;
-    for (int i = 0; i < tasks; i++) sum += *queue.pop();
-    return sum;
-  });
-  for (auto& f : fibers) total += f.join();
-  return total + consumer.join();
-}
-long everything_sum(int tasks) { return 4L * tasks + tasks * (tasks - 1L) / 2; }
-
-struct outcome {
-  long sum;
-  uint64_t hash, events, now;
-  bool operator==(const outcome&) const = default;
-};
-
-// Runs it and checks what must hold after any run: no fiber lost or run twice.
-outcome run_everything(const heddle::runtime_options& options, int tasks) {
-  heddle::runtime rt(options);
-  const long sum = rt.run([tasks] { return everything(tasks); });
-  auto stats = rt.stats();
-  CHECK(stats.counters["spawned"] == stats.counters["finished"]);
-  CHECK(stats.fibers_live == 0);
-  return {sum, stats.counters["vm_trace_hash"], stats.counters["vm_events"], stats.counters["vm_now_ns"]};
-}
-
-}  // namespace
+using namespace heddle_test;
 
 TEST_CASE("virtual: every primitive on 1 to 64 cpus, and the same trace twice") {
   for (const char* machine :
@@ -116,7 +33,7 @@ TEST_CASE("virtual: every primitive on 1 to 64 cpus, and the same trace twice") 
 }
 
 TEST_CASE("virtual: time is the machine's, and passes by what is done") {
-  heddle::runtime rt(on("pu:1"));
+  heddle::runtime rt(on("pu:1", 1, "vm_working_set_bytes=0"));
   const auto before = heddle::this_fiber::now();
   heddle::this_fiber::sleep_for(1h);  // this thread's sleep lets the clock run
   CHECK(heddle::this_fiber::now() - before == 1h);
