@@ -309,6 +309,15 @@ std::string_view to_string(domain_level level) noexcept {
   return names[static_cast<size_t>(level)];
 }
 
+domain_options domain_options_of(const settings& set) noexcept {
+  const topo_levels_t which = set.topo_levels;
+  const bool small = which != topo_levels_t::llc;
+  return {.reclaim_distance = static_cast<int>(set.numa_reclaim_distance),
+          .smt = small && which != topo_levels_t::no_smt,
+          .cluster = small && which != topo_levels_t::no_cluster,
+          .numa = which != topo_levels_t::no_numa};
+}
+
 domain_tree::domain_tree(const topology& machine, const domain_options& options) {
   builder b(machine, options);
   b.find_base_spans();

@@ -11,6 +11,7 @@
 #include "affinity/cpu_set.h"
 #include "affinity/topology.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/settings.h"
 
 namespace heddle::core {
 
@@ -68,6 +69,7 @@ struct domain_options {
   int reclaim_distance = 30;                                 // setting numa_reclaim_distance
   bool smt = true, cluster = true, llc = true, numa = true;  // setting topo_levels
 };
+domain_options domain_options_of(const settings& set) noexcept;
 
 class domain_tree {
  public:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "balancer/classic.h"
 #include "balancer/pelt.h"
 
 namespace heddle::core {
@@ -36,10 +37,21 @@ group_stats stats_of(const balance_world& w, const sched_domain& level, size_t k
   const sched_group& group = level.group(k);
   const bool local = k == 0;
   const uint64_t my_capacity = static_cast<uint64_t>(w.machine.at(q.me).capacity);
+  const lb_form_t form = w.set.lb_form;
+  const bool classic = form != lb_form_t::v55;
+  const bool decayed = classic && decayed_load_counts(level, q.how);
+  group_spread spread;
   group_stats g{.cores = static_cast<uint64_t>(group.cores), .flags = group.flags};
   for (cpu_id cpu : group.span) {
     if (std::find(q.excluded.begin(), q.excluded.end(), cpu) != q.excluded.end()) continue;
-    const cpu_signals s = signals_of(w.machine, w.state, w.set, cpu, q.now);
+    cpu_signals s = signals_of(w.machine, w.state, w.set, cpu, q.now);
+    if (classic) {
+      s.load = !decayed ? s.instant : local ? std::max(s.load, s.instant) : std::min(s.load, s.instant);
+      spread.most_load = std::max(spread.most_load, s.load);
+      spread.least_load = std::min(spread.least_load, s.load);
+      spread.most_nr = std::max(spread.most_nr, s.nr);
+      spread.least_nr = std::min(spread.least_nr, s.nr);
+    }
     g.load += s.load;
     g.util += s.util;
     g.runnable += s.runnable;
@@ -51,11 +63,23 @@ group_stats stats_of(const balance_world& w, const sched_domain& level, size_t k
     if (my_capacity * 1024 > s.capacity * clearly_faster)
       g.misfit = std::max<uint64_t>(g.misfit, w.state.row(cpu).misfit_load.load(relaxed));
   }
+  if (classic) {
+    const bool uneven = form == lb_form_t::v310 && g.nr > 0 && spread_unevenly(spread, g.load / g.nr);
+    g.kind = classic_class(form, g, uneven || w.shared.imbalanced(level, k), q.imbalance_pct);
+    g.avg_load = g.load * pelt::full_scale / std::max<uint64_t>(g.capacity, 1);
+    return g;
+  }
   // Never asked of the local group: the puller's own core does not compete with itself.
   const bool shares_core = !local && q.how != puller::busy && smt(g) && g.nr > 1;
   g.kind = class_of(g, w.shared.imbalanced(level, k), shares_core, q.imbalance_pct);
   if (g.kind == group_class::overloaded) g.avg_load = g.load * pelt::full_scale / g.capacity;
   return g;
+}
+
+// Until 5.4 a level that spreads its fibers did so by calling whoever has two more than we overloaded.
+void mark_for_sibling(const balance_world& w, group_stats& g, const group_stats& local) noexcept {
+  if (w.set.prefer_sibling && (g.flags & df_prefer_sibling) != 0 && g.nr > local.nr + 1)
+    g.kind = group_class::overloaded;
 }
 
 bool fewer_spare(const group_stats& candidate, const group_stats& best) noexcept {
@@ -82,6 +106,7 @@ cpu_signals signals_of(const topology& machine, const board& state, const settin
                        nanos now) noexcept {
   const board_row& row = state.row(cpu);
   cpu_signals s{.load = load_of(row, set.load_metric),
+                .instant = row.load_instant.load(relaxed),
                 .util = row.util_avg.load(relaxed),
                 .runnable = row.runnable_avg.load(relaxed),
                 .capacity = static_cast<uint64_t>(machine.at(cpu).capacity),
@@ -126,15 +151,23 @@ bool busier(const group_stats& candidate, const group_stats& best) noexcept {
 group_comparison compare_groups(const balance_world& w, const sched_domain& level, const comparison_query& q) noexcept {
   group_comparison c;
   for (size_t k = 0; k < level.group_count(); k++) {
-    const group_stats g = stats_of(w, level, k, q);
+    group_stats g = stats_of(w, level, k, q);
     c.total_load += g.load;
     c.total_capacity += g.capacity;
+    c.total_util += g.util;
     c.overloaded_cpu |= g.overloaded_cpu;
     if (k == 0) {
       c.local = g;
       continue;
     }
     if (g.nr == 0) continue;
+    if (w.set.lb_form != lb_form_t::v55) {
+      if (c.local.nr < c.local.weight) mark_for_sibling(w, g, c.local);
+      if (!classic_busier(w.set.lb_form, g, c.busiest, c.busiest_group == nullptr)) continue;
+      c.busiest = g;
+      c.busiest_group = &level.group(k);
+      continue;
+    }
     // Speed is no reason to bring a fiber where it would have to wait.
     if (g.kind == group_class::misfit && c.local.kind != group_class::has_spare) continue;
     if (c.busiest_group != nullptr && !busier(g, c.busiest)) continue;

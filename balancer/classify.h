@@ -17,7 +17,7 @@ namespace heddle::core {
 struct balance_world {
   const topology& machine;
   const domain_tree& domains;
-  const board& state;
+  board& state;  // written: the search budget of an LLC, by its periodic balance
   const settings& set;
   balance_shared& shared;
 };
@@ -27,6 +27,7 @@ enum class puller : uint8_t { busy, idle, newly_idle };
 
 struct cpu_signals {
   uint64_t load;      // by load_metric
+  uint64_t instant;   // weights queued now
   uint64_t util;      // running
   uint64_t runnable;  // running or waiting
   uint64_t capacity;
@@ -77,6 +78,7 @@ struct group_comparison {
   const sched_group* busiest_group = nullptr;  // null: no other group has a fiber
   uint64_t total_load = 0;
   uint64_t total_capacity = 0;
+  uint64_t total_util = 0;
   bool overloaded_cpu = false;
 };
 struct comparison_query {

@@ -73,6 +73,12 @@ bool detach_pass::hot(const candidate& f) const noexcept {
 }
 
 detach_reason detach_pass::fits(const candidate& f) const noexcept {
+  // Until 5.4: at most half of it too much, however often nothing moved.
+  if (set_->lb_form != lb_form_t::v55 && plan_.kind == pull_kind::load) {
+    const uint64_t half = std::max<uint64_t>(f.load, 1) / 2;
+    if (set_->lb_min && f.load < least_load && plan_.nr_failed == 0) return detach_reason::too_small;
+    return half > outcome_.left ? detach_reason::too_large : detach_reason::take;
+  }
   if (plan_.kind == pull_kind::util)
     return discounted(f.util, plan_.nr_failed) > outcome_.left ? detach_reason::too_large : detach_reason::take;
   if (plan_.kind != pull_kind::load) return detach_reason::take;

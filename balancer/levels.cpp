@@ -19,11 +19,15 @@ uint64_t tries_of(const sched_domain& level, const settings& set) noexcept {
 }  // namespace
 
 level_constants constants_of(const sched_domain& level, const settings& set) noexcept {
+  // 3.x looked at every level alike; since then a wide one is looked at as seldom as it is dear.
+  const bool classic = set.lb_form == lb_form_t::v310;
   const uint64_t weight = level.shared->weight;
   return {.imbalance_pct = pct_of(level, set),
           .cache_nice_tries = tries_of(level, set),
-          .min_interval = weight,
-          .max_interval = 2 * weight};
+          .min_interval = classic ? 1 : weight,
+          .max_interval = !classic                       ? 2 * weight
+                          : level.has(df_share_capacity) ? 2u
+                                                         : 4u};
 }
 
 nanos interval_of(uint64_t base, bool busy, size_t cpu_count, const settings& set) noexcept {

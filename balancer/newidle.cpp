@@ -8,6 +8,9 @@
 namespace heddle::core {
 namespace {
 
+// Of 1024: more than 99 % of its recent time this CPU had something to run.
+constexpr uint32_t nearly_always = 1014;
+
 balance_plan answer(cpu_id me, size_t level, balance_reason why) noexcept {
   return {.to = me, .reason = why, .how = puller::newly_idle, .level = static_cast<uint8_t>(level)};
 }
@@ -25,6 +28,8 @@ balance_reason gate(const balance_world& w, const balance_state& s, cpu_id me) n
   if (work_arrived(w, me)) return balance_reason::work_arrived;
   // Nobody has two fibers: searching is provably useless.
   if (set.ni_overload_gate && !w.shared.overloaded.load(relaxed)) return balance_reason::nobody_overloaded;
+  if (set.ni_runnable && w.state.row(me).runnable_avg.load(relaxed) > nearly_always)
+    return balance_reason::recently_busy;
   switch (set.ni_gate) {
     case ni_gate_t::none:
       break;
@@ -32,7 +37,8 @@ balance_reason gate(const balance_world& w, const balance_state& s, cpu_id me) n
       if (migration_cost_ns_of(set) < 0 || avg_idle(w, me) < cost_floor(set)) return balance_reason::idles_too_short;
       break;
     case ni_gate_t::domain_cost:
-      if (!s.levels.empty() && avg_idle(w, me) < s.levels[0].newidle.max_cost) return balance_reason::idles_too_short;
+      if (!s.levels.empty() && avg_idle(w, me) < gate_cost(s.levels[0].newidle, set))
+        return balance_reason::idles_too_short;
       break;
   }
   return balance_reason::searched;
@@ -131,7 +137,12 @@ balance_plan newidle_next(const balance_world& w, balance_state& s, cpu_id me, n
     newidle_level& level = s.levels[search.level].newidle;
     if (!chain[search.level].has(df_balance_newidle)) continue;
     if (too_wide(w, chain[search.level])) break;
-    if (w.set.ni_domain_cost && avg_idle(w, me) < search.spent + level.max_cost)
+    // The widest level that shares a cache keeps a record of what its last comparison saw.
+    const bool whole_llc = chain[search.level].has(df_share_llc) &&
+                           (search.level + 1 == chain.size() || !chain[search.level + 1].has(df_share_llc));
+    if (w.set.ni_spare && whole_llc && !w.shared.crowded(chain[search.level]))
+      return answer(me, search.level++, balance_reason::no_spare);
+    if (w.set.ni_domain_cost && avg_idle(w, me) < search.spent + gate_cost(level, w.set))
       return close(s, me, balance_reason::too_costly);
     search.reward = admission_reward(level, dice(random, search.level), w.set);
     if (search.reward == 0) {

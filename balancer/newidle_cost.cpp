@@ -23,6 +23,18 @@ constexpr fraction fraction_of(ni_decay_t d) noexcept {
   return {253, 256};
 }
 
+// A second maximum, which forgets ten times as fast, and draws the bumped cost after it.
+void note_target(newidle_level& level, nanos cost, nanos now, const settings& set) noexcept {
+  if (cost > level.target) {
+    level.target = cost;
+    level.target_stamp = now;
+  } else if ((now - level.target_stamp).count() > set.ni_decay_period_ns / 10) {
+    level.target = level.target * 253 / 256;
+    level.max_cost += (level.target - level.max_cost) / 4;
+    level.target_stamp = now;
+  }
+}
+
 }  // namespace
 
 nanos cost_floor(const settings& set) noexcept {
@@ -30,7 +42,12 @@ nanos cost_floor(const settings& set) noexcept {
   return nanos{cost < 0 ? uncalibrated_migration_cost_ns : cost};
 }
 
+nanos gate_cost(const newidle_level& level, const settings& set) noexcept {
+  return set.ni_target ? level.target : level.max_cost;
+}
+
 void note_cost(newidle_level& level, nanos cost, bool got, nanos now, const settings& set) noexcept {
+  if (set.ni_target) note_target(level, cost, now, set);
   if (set.ni_bump && !got)  // 6.17: a failure makes the level look ever dearer, up to a little above a migration
     cost = std::min(3 * level.max_cost / 2, cost_floor(set) + nanos{set.ni_cap_slack_ns});
   if (cost > level.max_cost) {

@@ -12,6 +12,9 @@ namespace heddle::core {
 struct newidle_level {
   nanos max_cost{0};  // of a search here, decaying
   nanos cost_stamp{0};
+  // Setting ni_target: the same without what failures added.
+  nanos target{0};
+  nanos target_stamp{0};
   // Success-proportional sampling: `ratio` of 1024 searches are made.
   uint32_t calls = 512;
   uint32_t wins = 256;
@@ -26,6 +29,9 @@ nanos cost_floor(const settings& set) noexcept;
 void note_cost(newidle_level& level, nanos cost, bool got, nanos now, const settings& set) noexcept;
 // The old maximum loses a little once per ni_decay_period_ns. True when it did.
 bool decay_cost(newidle_level& level, nanos now, const settings& set) noexcept;
+
+// What the gates compare with the idle time.
+nanos gate_cost(const newidle_level& level, const settings& set) noexcept;
 
 // Shall this level be searched? `dice` is uniform in 0..1023. The reward is what a success then counts for, so that
 // rare searches estimate the rate without bias; 0: not admitted.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "affinity/idle_scan.h"
 #include "runtime/base/check.h"
 
 namespace heddle::core {
@@ -34,6 +35,17 @@ void tell_parent(const pass_view& p, bool imbalanced) noexcept {
   if (p.s.pass.level + 1 < p.chain().size()) p.w.shared.set_imbalanced(p.chain()[p.s.pass.level + 1], 0, imbalanced);
 }
 
+// SIS_UTIL (5.3): the fuller an LLC, the less a wake-up may search in it. Never by a newidle search, which sees it at its emptiest.
+void set_search_budget(const pass_view& p, const plan_answer& a) noexcept {
+  const board& state = p.w.state;
+  const int llc = p.w.machine.at(p.me).llc;
+  if (!p.level().has(df_share_llc) || p.level().shared->weight != static_cast<size_t>(state.llc_size(llc))) return;
+  const int32_t budget = util_budget(static_cast<int64_t>(a.util), state.llc_size(llc),
+                                     static_cast<int64_t>(constants_of(p.level(), p.w.set).imbalance_pct));
+  atomic<int32_t>& row = p.w.state.llc(llc).nr_idle_scan;
+  if (row.load(relaxed) != budget) row.store(budget, relaxed);
+}
+
 plan_answer plan_level(const pass_view& p, puller how) noexcept {
   const plan_answer a = plan_balance(p.w, {.me = p.me,
                                            .level = p.s.pass.level,
@@ -41,6 +53,8 @@ plan_answer plan_level(const pass_view& p, puller how) noexcept {
                                            .now = p.now,
                                            .nr_failed = p.state().nr_failed,
                                            .excluded = p.s.pass.excluded.all()});
+  if (a.compared) set_search_budget(p, a);
+  if (a.compared) p.w.shared.set_crowded(p.level(), a.overloaded_cpu);
   if (a.compared && p.s.pass.level + 1 == p.chain().size())
     if (p.w.shared.overloaded.load(relaxed) != a.overloaded_cpu) p.w.shared.overloaded.store(a.overloaded_cpu, relaxed);
   return a;
@@ -70,7 +84,9 @@ void found_balanced(const pass_view& p, balance_reason why) noexcept {
 bool push_due(const pass_view& p, const balance_plan& plan) noexcept {
   if (!p.w.set.active_push) return false;
   if (plan.kind == pull_kind::misfit) return true;
-  return plan.kind == pull_kind::task && p.state().nr_failed > constants_of(p.level(), p.w.set).cache_nice_tries + 2;
+  const bool any_kind = p.w.set.lb_form != lb_form_t::v55;  // the old forms know loads only
+  return (any_kind || plan.kind == pull_kind::task) &&
+         p.state().nr_failed > constants_of(p.level(), p.w.set).cache_nice_tries + 2;
 }
 
 // The costs of newidle searches are forgotten here too, or a CPU that never tries would never try again.
@@ -175,8 +191,12 @@ balance_plan report(const balance_world& w, balance_state& s, cpu_id me, const b
   return next;
 }
 
-void push_reported(balance_state& s, const balance_plan& plan, bool moved) noexcept {
-  if (moved) s.levels[plan.level].nr_failed = 0;
+void push_reported(balance_state& s, const balance_plan& plan, bool moved, const level_constants& level,
+                   const settings& set) noexcept {
+  if (!moved) return;
+  // Until 5.x one more failure than cache_nice_tries was left: the next pass may take hot fibers at once.
+  s.levels[plan.level].nr_failed =
+      set.lb_form == lb_form_t::v55 ? 0 : static_cast<uint32_t>(level.cache_nice_tries + 1);
 }
 
 }  // namespace heddle::core

@@ -80,6 +80,7 @@ balance_plan report(const balance_world& world, balance_state& state, cpu_id me,
                     const pull_outcome& outcome, nanos now) noexcept;
 
 // The running fiber asked for by a plan of kind push arrived, or did not.
-void push_reported(balance_state& state, const balance_plan& plan, bool moved) noexcept;
+void push_reported(balance_state& state, const balance_plan& plan, bool moved, const level_constants& level,
+                   const settings& set) noexcept;
 
 }  // namespace heddle::core

@@ -1,6 +1,7 @@
 #include "balancer/plan.h"
 
 #include "balancer/busiest.h"
+#include "balancer/classic.h"
 
 namespace heddle::core {
 namespace {
@@ -43,14 +44,17 @@ plan_answer plan_balance(const balance_world& w, const plan_query& q) noexcept {
       {.me = q.me, .how = q.how, .imbalance_pct = constants.imbalance_pct, .now = q.now, .excluded = q.excluded});
   answer.compared = true;
   answer.overloaded_cpu = groups.overloaded_cpu;
+  answer.util = groups.total_util;
 
-  const imbalance found =
-      imbalance_of(groups, {.how = q.how,
-                            .imbalance_pct = constants.imbalance_pct,
-                            .above_llc = above_llc(level),
-                            .numa = level.has(df_numa),
-                            .imb_numa_nr = level.shared->imb_numa_nr,
-                            .prefer_sibling = w.set.prefer_sibling && (groups.busiest.flags & df_prefer_sibling) != 0});
+  const imbalance_query question{
+      .how = q.how,
+      .imbalance_pct = constants.imbalance_pct,
+      .above_llc = above_llc(level),
+      .numa = level.has(df_numa),
+      .imb_numa_nr = level.shared->imb_numa_nr,
+      .prefer_sibling = w.set.prefer_sibling && (groups.busiest.flags & df_prefer_sibling) != 0};
+  const imbalance found = w.set.lb_form == lb_form_t::v55 ? imbalance_of(groups, question)
+                                                          : classic_imbalance(w.set.lb_form, groups, question);
   plan.reason = found.reason;
   if (found.kind == pull_kind::none) return answer;
 

@@ -61,6 +61,7 @@ struct plan_answer {
   balance_plan plan;
   bool compared = false;  // it got as far as reading the groups
   bool overloaded_cpu = false;
+  uint64_t util = 0;  // of the whole level
 };
 plan_answer plan_balance(const balance_world& world, const plan_query& q) noexcept;
 

@@ -28,6 +28,10 @@ class balance_shared {
   bool take_token(cpu_id by) noexcept;
   void return_token(cpu_id by) noexcept;
 
+  // Some CPU of the span had two fibers when it was last compared; true before that. Setting ni_spare lives on it.
+  bool crowded(const sched_domain& level) const noexcept { return crowded_[index_of(level)].load(relaxed); }
+  void set_crowded(const sched_domain& level, bool value) noexcept;
+
   // Group k of a level was left unbalanced because affinity stood in the way (7.7).
   bool imbalanced(const sched_domain& level, size_t k) const noexcept { return flag(level, k).load(relaxed); }
   void set_imbalanced(const sched_domain& level, size_t k, bool value) noexcept;
@@ -37,11 +41,13 @@ class balance_shared {
     const sched_span* span;
     size_t first_flag;
   };
+  size_t index_of(const sched_domain& level) const noexcept;
   atomic<bool>& flag(const sched_domain& level, size_t k) const noexcept;
 
   atomic<int32_t> token_holder_{static_cast<int32_t>(cpu_id::none)};
   std::vector<entry> entries_;  // by address of the span
   std::unique_ptr<atomic<bool>[]> flags_;
+  std::unique_ptr<atomic<bool>[]> crowded_;  // as entries_
 };
 
 }  // namespace heddle::core

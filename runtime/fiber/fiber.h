@@ -1,5 +1,5 @@
 // The fiber's record: outside its stack, type-stable (a record is never anything else, and its memory lives as long as its
-// scheduler), 5 cache lines: an odd number, so that the first lines of a thousand fibers do not fall into the same few sets.
+// scheduler), 7 cache lines: an odd number, so that the first lines of a thousand fibers do not fall into the same few sets.
 //
 // F1 sp == null: published to a waker but not yet off its cpu. Set before publication, overwritten by the switch (release);
 //    whoever resumes the fiber or reuses its stack waits for non-null (acquire).
@@ -14,6 +14,7 @@
 
 #include "affinity/cpu_set.h"
 #include "affinity/placement.h"
+#include "balancer/fair.h"
 #include "balancer/pelt.h"
 #include "heddle/detail/switch.h"
 #include "runtime/base/atomic.h"
@@ -32,12 +33,14 @@ constexpr uint64_t epoch_of(uint64_t word) noexcept { return word >> 3; }
 constexpr wait_phase phase_of(uint64_t word) noexcept { return static_cast<wait_phase>(word & 7); }
 
 enum fiber_flags : uint16_t {
-  ff_thread = 1,      // not a fiber: a plain thread that waits (thread_waiter)
-  ff_restricted = 2,  // may not run everywhere: pinned or an allowed set
-  ff_timed = 4,       // the current wait has a second wake source: claims go by compare-exchange
-  ff_shielded = 32,   // waits are not cancelled by shutdown (destructors, relocking)
-  ff_handoff = 64,    // mutex: lost the race once, is handed the lock next time
-  ff_message = 128,   // not a fiber: timers that move house (inbox)
+  ff_thread = 1,       // not a fiber: a plain thread that waits (thread_waiter)
+  ff_restricted = 2,   // may not run everywhere: pinned or an allowed set
+  ff_timed = 4,        // the current wait has a second wake source: claims go by compare-exchange
+  ff_special = 8,      // weight, class or group of its own: queues count it (sched/order.cpp)
+  ff_idle_class = 16,  // runs where nothing else does; special, too
+  ff_shielded = 32,    // waits are not cancelled by shutdown (destructors, relocking)
+  ff_handoff = 64,     // mutex: lost the race once, is handed the lock next time
+  ff_message = 128,    // not a fiber: timers that move house (inbox)
 };
 
 // In `account`, written by the accounting of whoever runs the fiber, read as a hint by wakers.
@@ -112,8 +115,13 @@ struct fiber_record : waitable {
   int32_t nice = 0;
   atomic<bool> live{false};
   atomic<bool> stop_requested{false};
+  bool idle_class = false;
+
+  // line 5: its place in a weighted order (sched/order.cpp). Not touched for plain fibers under fifo.
+  alignas(cache_line) fair_entity fair;
+  alignas(cache_line) char spare[cache_line];  // for the odd number
 };
-static_assert(sizeof(fiber_record) == 5 * cache_line, "design 2b rule 1: at most 512 bytes; an odd number of lines");
+static_assert(sizeof(fiber_record) == 7 * cache_line, "design 2b rule 1: at most 512 bytes; an odd number of lines");
 
 // A plain thread that waits in a list: claimed under the list's lock only, so it needs no epoch.
 struct thread_waiter : waitable {

@@ -10,12 +10,11 @@ struct profile {
   int64_t tick, probe, place, lb_pass, lock;
 };
 
-// A two-socket server of about 3 GHz. Operations, switch, wake and spawn: `heddle micro` on such a machine. Lines: what its
-// makers' latency checkers print for a hit in a shared L3 (70 cycles), local memory (80-90 ns) and a modified line of the other
-// socket (110-140 ns). Sleeping and waking: a futex wake without idle exit (1 us for the waker, 4-5 to the sleeper), the idle
-// states' exit latencies as /sys/devices/system/cpu/cpu0/cpuidle shows them (2 us, 10, and some 40-130 once a cpu has slept for
-// half a millisecond). A working set of 16 KiB is refilled across sockets in 5-8 us: the migration cost of policy-reference 0.3.
-// SMT: two copies of integer work on one core do 1.2 to 1.3 times the work of one.
+// A two-socket server of about 3 GHz, from general knowledge of such machines; none was measured for it. Operations, switch, wake and
+// spawn: assumed, of the order of `heddle micro`. Lines: a hit in a shared L3 is some 70 cycles, local memory 80-90 ns, a modified
+// line of the other socket 110-140 ns. Sleeping and waking: 1 us for the waker of a futex and 4-5 to the sleeper, without idle exit;
+// exit latencies of 2, 10 and 40-130 us by depth. A working set of 16 KiB is refilled across sockets in 5-8 us: the migration cost of
+// policy-reference 0.3. SMT: two copies of integer work on one core do 1.2 to 1.3 times the work of one.
 constexpr profile xeon = {.op = 10,
                           .switch_ = 10,
                           .wake = 25,
@@ -40,7 +39,7 @@ constexpr profile xeon = {.op = 10,
                           .lb_pass = 150,
                           .lock = 30};
 
-// In-order cores of about 1.2 GHz in two clusters, each with an L2 for last cache (the board of the 2016 mails): every instruction
+// Assumed likewise: in-order cores of about 1.2 GHz in two clusters, each with an L2 for last cache (the board of the 2016 mails): every instruction
 // path is 3-4 times as long, the other cluster is reached through the interconnect, idle states power a core down, there is no SMT.
 constexpr profile a53 = {.op = 35,
                          .switch_ = 40,
@@ -73,7 +72,7 @@ int64_t or_else(int64_t said, int64_t known) noexcept { return said == automatic
 machine_costs costs_of(const settings& s) noexcept {
   const profile& p = s.vm_costs == vm_costs_t::a53 ? a53 : xeon;
   const int64_t op = or_else(s.vm_op_ns, p.op), change = or_else(s.vm_switch_ns, p.switch_);
-  // By core::op: yield, suspend, wake, spawn, exit, idle, join, sleep, fork, access. A fork is a push: half an operation.
+  // By core::op: yield, suspend, wake, spawn, exit, idle, join, sleep, fork, access.
   return {.op = {op + change, op + change, or_else(s.vm_wake_ns, p.wake), or_else(s.vm_spawn_ns, p.spawn), op + change,
                  4 * op + change, op + change, 2 * op + change, op / 2, 0},
           .poll_least = 100,

@@ -49,8 +49,9 @@ void scheduler::close_window(carrier& c, worker& w, int64_t now, bool with_runni
   w.count.add(counter::run_ns, static_cast<uint64_t>(elapsed));
   const uint32_t nr = w.row->nr.load(relaxed);
   w.load.nr = nr;
-  w.load.weight_sum = uint64_t{nr} * pelt::nice_0_weight;
-  w.row->load_instant.store(nr * pelt::nice_0_weight, relaxed);
+  const int64_t weight = std::max<int64_t>(0, int64_t{nr} * pelt::nice_0_weight + w.order.extra_weight);
+  w.load.weight_sum = static_cast<uint64_t>(weight);
+  w.row->load_instant.store(static_cast<uint32_t>(std::min<int64_t>(weight, UINT32_MAX)), relaxed);
   if (pelt::update(w.load, w.gone, nanos{now}, pelt::full_scale, static_cast<int>(rule.pelt_shift))) publish(w);
 }
 
@@ -76,7 +77,7 @@ void scheduler::settle(fiber_record& f, nanos now) noexcept {
     first.avg.util_avg = row.util_avg.load(relaxed);
     first.avg.load_avg = row.load_avg.load(relaxed);
     in_phase.avg.last = now - ran;
-    pelt::start(f.load, pelt::weight_of(f.nice), first);
+    pelt::start(f.load, (f.flags & ff_special) != 0 ? f.fair.weight : pelt::nice_0_weight, first);
     pelt::attach(in_phase, f.load, false, shift);  // for the sums that belong to these averages
   }
   if (f.load.last == pelt::detached) f.load.last = now;

@@ -83,7 +83,8 @@ bool scheduler::newidle(worker& w) noexcept {
   if (!rule.newidle || w.pull.open) return false;
   const balance_world view = world(rule);
   w.count.add(counter::newidle_tried);
-  balance_plan plan = newidle_next(view, *w.levels, w.cpu, on->now(), w.random.next());
+  const nanos began = on->now();
+  balance_plan plan = newidle_next(view, *w.levels, w.cpu, began, w.random.next());
   for (;;) {
     charge_pass(*this, w, plan);
     w.reasons.add(plan.reason);
@@ -99,6 +100,7 @@ bool scheduler::newidle(worker& w) noexcept {
     if (plan.over() || plan.reason == balance_reason::work_arrived) break;
     plan = newidle_next(view, *w.levels, w.cpu, on->now(), w.random.next());
   }
+  w.count.add(counter::newidle_ns, static_cast<uint64_t>((on->now() - began).count()));
   w.row->max_idle_balance_cost.store(w.levels->max_idle_cost.count(), relaxed);
   const bool won = w.inbox.load(relaxed) != nullptr;
   if (won) {
@@ -106,6 +108,49 @@ bool scheduler::newidle(worker& w) noexcept {
     w.marks->found_work();
   }
   return won;
+}
+
+// The periodic balance of an idle worker, by itself or by whoever holds its claim. Waits for each victim's answer.
+void scheduler::balance_idle(worker& w) noexcept {
+  const settings& rule = *rules.load(acquire);
+  if (!rule.lb || w.pull.open || w.victims.empty() || on->now() < w.levels->next_balance) return;
+  const balance_world view = world(rule);
+  w.count.add(counter::balance_runs);
+  balance_plan plan = balance_tick(view, *w.levels, w.cpu, puller::idle, on->now());
+  for (;;) {
+    w.reasons.add(plan.reason);
+    if (plan.pull()) {
+      w.count.add(counter::balance_moved);
+      ask(w, plan, on->now().count());
+      while (!w.pull.answered.load(acquire)) {
+        if (on->now().count() - w.pull.asked_at > rule.claim_after_ns && withdraw(w)) break;
+        on->relax();
+      }
+      plan = report(view, *w.levels, w.cpu, plan, w.pull.outcome, on->now());
+      continue;
+    }
+    if (plan.push()) said.row(plan.from).push_to.store(1 + static_cast<uint32_t>(plan.to), relaxed);
+    if (plan.over() || w.inbox.load(relaxed)) return;
+    plan = balance_tick(view, *w.levels, w.cpu, puller::idle, on->now());
+  }
+}
+
+// Kicked: on behalf of all that are parked, itself last (7.9). Their state is theirs, so each is claimed; they sleep meanwhile.
+void scheduler::balance_for_parked(worker& w) noexcept {
+  const balance_world view = world(*rules.load(acquire));
+  nohz_walk walk(w.cpu);
+  for (cpu_id cpu = walk.next(view); valid(cpu) && !w.inbox.load(relaxed); cpu = walk.next(view)) {
+    worker& other = worker_of(cpu);
+    if (&other == &w) {
+      balance_idle(w);
+      continue;
+    }
+    if (other.state.load(relaxed) != cpu_state::parked) continue;
+    carrier* c = claim_worker(*on, other);
+    if (!c) continue;
+    if (other.state.load(relaxed) == cpu_state::parked) balance_idle(other);
+    unclaim(*c);
+  }
 }
 
 // The victim's side, with its queue in hand: what the plan wants and the policy lets go.
@@ -133,6 +178,7 @@ void scheduler::answer_pull(worker& v) noexcept {
   });
   for (waitable* f = list; f; f = f->next) leave_load(v, *as_fiber(f), now);
   v.count.add(counter::stolen_from, taken);
+  v.count.add(plan.how == puller::newly_idle ? counter::moved_by_newidle : counter::moved_by_balance, taken);
   worker& to = worker_of(plan.to);
   thief->pull.outcome = pass.outcome();
   if (list) send(to, list);
@@ -145,8 +191,10 @@ void scheduler::honour_push(worker& w) noexcept {
   if (to == 0) return;
   w.row->push_to.store(0, relaxed);
   uint32_t taken = 0;
-  if (waitable* list = core::detach(w, 1, false, taken, [](waitable&) { return true; }))
+  if (waitable* list = core::detach(w, 1, false, taken, [](waitable&) { return true; })) {
+    w.count.add(counter::moved_by_push, taken);
     send(worker_of(to_cpu(to - 1)), list);
+  }
 }
 
 // A busy worker's tick on behalf of those that sleep: one of them is woken to look for itself.

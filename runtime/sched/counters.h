@@ -38,6 +38,15 @@
   X(kicks, "sleeping cpus woken by a busy one's tick to look for work")                       \
   X(newidle_tried, "newidle balance passes")                                                  \
   X(newidle_won, "newidle passes that asked for work")                                        \
+  X(moved_by_chain, "ready fibers handed to an idle cpu by the one that had them")            \
+  X(moved_by_steal, "given to a thief that asked")                                            \
+  X(moved_by_newidle, "pulled by a cpu about to idle")                                        \
+  X(moved_by_balance, "pulled by a periodic balance")                                         \
+  X(moved_by_push, "sent away because a balance asked for them")                              \
+  X(moved_by_claim, "taken from a cpu that stood still")                                      \
+  X(newidle_ns, "time spent in newidle searches")                                             \
+  X(wake_busy_idle_llc, "wake-ups put behind another fiber while a cpu of that cache idled")  \
+  X(wake_busy_idle_machine, "the same while a cpu elsewhere idled")                           \
   X(tasks_stolen, "forked tasks run elsewhere")                                               \
   X(tasks_taken_over, "of these, taken without the owner's help")                             \
   X(tasks_offered, "idle cpus sent to steal tasks")                                           \

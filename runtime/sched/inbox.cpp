@@ -47,6 +47,8 @@ uint32_t accept_inbox(worker& w) noexcept {
     newest = next;
   }
   uint32_t accepted = 0;
+  if (oldest && w.row->idle_since.load(relaxed) != 0)
+    w.marks->accepts_wakeup(*w.home->rules.load(acquire), w.home->on->now());
   while (oldest) {
     waitable* next = oldest->next;
     if (oldest->flags & ff_message) {

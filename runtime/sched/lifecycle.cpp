@@ -75,7 +75,7 @@ void fiber_main() {
 
 scheduler::scheduler(scheduler_options options)
     : cpus(std::move(options.cpus)),
-      domains(cpus, {.reclaim_distance = static_cast<int>(options.initial.numa_reclaim_distance)}),
+      domains(cpus, domain_options_of(options.initial)),
       said(cpus),
       on(std::move(options.on)),
       pool(options.stack_bytes),
@@ -141,6 +141,12 @@ void scheduler::copy_settings(worker& w, const settings& rule) noexcept {
   w.slot_on = rule.pick_slot;
   w.lifo_max = static_cast<uint32_t>(rule.lifo_max);
   w.fork_here = rule.fork_path == fork_path_t::local;
+  w.chains = rule.wake_chain;
+  w.ordered = rule.pick_order != pick_order_t::fifo;
+  w.order.rules = fair_rules_of(rule, w.home->cpus.cpu_count());
+  w.order.hint = rule.preempt_hint;
+  w.order.last_buddy = rule.last_buddy;
+  w.order.inherits = rule.slot_inherit;
 }
 
 // By distance: siblings, cache, node, machine; within a ring starting after oneself, so that thieves spread.
@@ -204,6 +210,8 @@ fiber_record& scheduler::prepare_spawn(size_t frame_bytes, size_t frame_align, b
     f = as_fiber(pool.take(1));
   }
   HEDDLE_DEBUG_ASSERT(f->sp.load(acquire) != nullptr);
+  f->nice = 0;  // until its options say otherwise
+  f->idle_class = false;
   clean_stack(*f);
   HEDDLE_DEBUG_ASSERT(frame_align <= cache_line);
   const auto top = reinterpret_cast<uintptr_t>(f->stack_top) - frame_bytes;
@@ -219,6 +227,8 @@ void scheduler::unprepare(fiber_record& f) noexcept {
 void scheduler::renew(fiber_record& f) noexcept {
   if (f.home != this) f.home = this;  // once per record: others may read it
   f.flags = f.pin >= 0 ? ff_restricted : 0;
+  if (__builtin_expect(f.nice != 0 || f.idle_class || rules.load(relaxed)->pick_order != pick_order_t::fifo, 0))
+    make_special(f);
   f.cancelled.store(0, relaxed);
   f.account.store(0, relaxed);
   f.eh_caught = nullptr;
@@ -255,6 +265,14 @@ void scheduler::submit(fiber_record& f) {
   f.cpu = static_cast<int16_t>(to->cpu);
   leave(*c);
   push_inbox(*to, &f);
+}
+
+// A fiber with a weight or a class of its own, and any under a weighted order.
+void scheduler::make_special(fiber_record& f) noexcept {
+  const bool idle = f.idle_class && rules.load(relaxed)->idle_class;
+  f.fair = {.weight = f.idle_class ? pelt::idle_class_weight : pelt::weight_of(f.nice), .idle_class = idle};
+  if (f.nice != 0 || f.idle_class) f.flags |= ff_special;
+  if (idle) f.flags |= ff_idle_class;
 }
 
 worker& scheduler::place_new(worker& w, const fiber_record& f) noexcept {

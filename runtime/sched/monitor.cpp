@@ -23,6 +23,7 @@ uint64_t progress_of(const worker& v) noexcept {
 void scheduler::monitor_main() {
   std::vector<uint64_t> last(workers.size());
   std::vector<char> moved(workers.size());
+  std::vector<char> waited(workers.size());  // its inbox held something at the last tick already
   nanos nap{rules.load(acquire)->rescue_ns / 2};
   while (stopping.load(acquire) == 0) {
     const settings& rule = *rules.load(acquire);
@@ -47,7 +48,10 @@ void scheduler::monitor_main() {
     nap = any ? shortest : std::min(nap * 2, nap_max);
     if (rule.stall_rescue)
       for (size_t i = 0; i < workers.size(); i++)
-        if (!moved[i]) rescue(*workers[i], moved);
+        // One that was parked until a moment ago is on its way to a new wake-up: that is no standing still.
+        if (!moved[i] && (workers[i]->state.load(relaxed) == cpu_state::running || waited[i]))
+          rescue(*workers[i], moved);
+    for (size_t i = 0; i < workers.size(); i++) waited[i] = workers[i]->inbox.load(relaxed) != nullptr;
   }
 }
 

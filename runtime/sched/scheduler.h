@@ -98,6 +98,8 @@ class scheduler {
   balance_world world(const settings& rule) noexcept;  // balance.cpp
   void balance(worker& w, int64_t now) noexcept;
   bool newidle(worker& w) noexcept;
+  void balance_idle(worker& w) noexcept;
+  void balance_for_parked(worker& w) noexcept;
   void ask(worker& w, const balance_plan& plan, int64_t now) noexcept;
   bool withdraw(worker& w) noexcept;
   void answer_pull(worker& v) noexcept;
@@ -113,6 +115,7 @@ class scheduler {
   void recycle(worker& w, fiber_record& f) noexcept;  // inside the bracket
   void order_victims(worker& w);
   worker& place_new(worker& w, const fiber_record& f) noexcept;
+  void make_special(fiber_record& f) noexcept;
   static void copy_settings(worker& w, const settings& rule) noexcept;
   void start_outside(fiber_record& f) noexcept;  // a new fiber, from a plain thread
   stuck_fiber describe(const fiber_record& f) const;

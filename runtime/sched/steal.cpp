@@ -27,6 +27,7 @@ bool scheduler::search(carrier& c, worker& w) {
   const size_t count = w.victims.size();
   if (count == 0) return false;
   if (steal_task(c, w, true)) return true;
+  if (!rule.wake_chain) return false;
   const size_t from = rule.victims == victims_t::random ? w.random.below(count) : 0;
   for (size_t i = 0; i < count; i++) {
     worker& v = worker_of(w.victims[(from + i) % count]);
@@ -85,6 +86,7 @@ bool scheduler::ask_or_claim(worker& thief, worker& v) {
     return false;
   }
   thief.count.add(counter::claims);
+  thief.count.add(counter::moved_by_claim, taken);
   send(thief, loot);
   return true;
 }
@@ -100,6 +102,7 @@ void scheduler::answer_request(worker& w) noexcept {
   if (waitable* list = core::detach(w, want, false, taken, [](waitable&) { return true; })) {
     w.count.add(counter::answered);
     w.count.add(counter::stolen_from, taken);
+    w.count.add(counter::moved_by_steal, taken);
     send(*thief, list);
   }
   thief->answered.store(1, release);

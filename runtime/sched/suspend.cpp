@@ -50,15 +50,20 @@ using namespace heddle::core;
   if (__builtin_expect(!c, 0)) return pick_yield_thread();
   worker& w = enter(*c, op::yield);
   leave_tasks_if_any(*c, w);
-  waitable* n = pop(w);
+  waitable& me = *c->running();
+  const bool buddy = __builtin_expect(w.ordered, 0) && resumes_soon(w, me);
+  waitable* n = pop(w, me, true);
+  if (!n && (me.flags & ff_idle_class) != 0) n = pop_idle_class(w);
   if (!n) {
     leave(*c);
     return nowhere;
   }
   // Before the yielder is queued: the chain must not give away a fiber that is not saved.
   maybe_chain(*c->home, w);
-  waitable& me = *c->running();
-  push_list(w, &me);
+  if (__builtin_expect(buddy, 0) && w.slot.load(relaxed) == nullptr)
+    refill_slot(w, me);
+  else
+    push_list(w, &me);
   return commit(*c, w, me, *n);
 }
 

@@ -64,8 +64,11 @@ inline constexpr switch_target nowhere{nullptr, nullptr};
                                                  bool last = false) noexcept {
   bump(w.row->nr, -1);
   leave_tasks_if_any(c, w);
-  waitable* n = pop(w);
-  if (__builtin_expect(!n, 0)) return commit(c, w, from, c.idle, last);
+  waitable* n = special(w, from) ? pop_special(w, from) : pop_plain(w);
+  if (__builtin_expect(!n, 0)) {
+    n = pop_idle_class(w);
+    if (!n) return commit(c, w, from, c.idle, last);
+  }
   maybe_chain(s, w);
   return commit(c, w, from, *n, last);
 }

@@ -149,8 +149,12 @@ spawn_place prepare_spawn(scheduler& on, size_t frame_bytes, size_t frame_align,
                                   on.cpus.list(cpu_set::first(on.cpus.cpu_count())) + " have)");
     pin = static_cast<int>(cpu);
   }
+  if (how.nice < -20 || how.nice > 19)
+    throw std::invalid_argument("heddle::fiber_options::nice: " + std::to_string(how.nice) + " is not -20..19");
   fiber_record& f = on.prepare_spawn(frame_bytes, frame_align);
   f.pin = pin;
+  f.nice = how.nice;
+  f.idle_class = how.idle;
   f.name[how.name.copy(f.name, sizeof f.name - 1)] = 0;
   return {&f, f.frame};
 }
@@ -181,6 +185,19 @@ fiber_head* running() noexcept {
 bool stop_requested() noexcept {
   carrier* c = carrier_now();
   return c && c->running()->stop_requested.load(acquire);
+}
+bool should_yield() noexcept {
+  carrier* c = carrier_now();
+  if (!c) return false;
+  worker& w = enter(*c, op::yield);
+  const bool waits = w.head != nullptr || w.slot.load(relaxed) != nullptr;
+  const bool idle_class = (c->running()->flags & ff_idle_class) != 0;
+  const bool stayed =
+      w.count.get(counter::switches) + c->segments == w.switches_seen && w.order.stayed_ns >= w.order.rules.base_slice;
+  const bool better = w.ordered ? w.order.wanted != preempt_reason::none : stayed;
+  const bool yields = w.order.hint && waits && (idle_class || better);
+  leave(*c);
+  return yields;
 }
 int current_cpu() noexcept {
   carrier* c = carrier_now();

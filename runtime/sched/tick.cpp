@@ -41,6 +41,27 @@ void slow_enter(carrier& c, op kind) {
     if (io_port* port = c.port.load(relaxed)) port->serve(c);  // opens the bracket for its system call
 }
 
+namespace {
+
+// With slot_inherit a pair that hands the slot to and fro shares one slice (9.3): then the list has its turn.
+void share_slice(worker& w, const settings& rule, int64_t since) noexcept {
+  if (!rule.slot_inherit || w.head == nullptr || w.slot_streak == 0) {
+    w.order.slot_ns = 0;
+    return;
+  }
+  w.order.slot_ns += since;
+  if (w.order.slot_ns < rule.base_slice_ns) return;
+  w.order.slot_ns = 0;
+  w.slot_streak = w.lifo_max;
+}
+
+// How long the fiber here has not given up its cpu: should_yield() asks.
+void note_stay(worker& w, const settings& rule, bool switched) noexcept {
+  w.order.stayed_ns = switched ? 0 : w.order.stayed_ns + rule.tick_ns;
+}
+
+}  // namespace
+
 void scheduler::tick(carrier& c, worker& w) {
   const settings& rule = *rules.load(acquire);
   const int64_t now = on->now().count();
@@ -57,7 +78,7 @@ void scheduler::tick(carrier& c, worker& w) {
   w.count.add(counter::ticks);
   accept_inbox_if_any(w);
   fire_timers(w, nanos{now});
-  slot_to_list(w);
+  share_slice(w, rule, since);
   if (now >= w.next_housekeeping) {
     w.next_housekeeping = now + rule.tick_ns;
     housekeep(w, now);
@@ -74,6 +95,10 @@ void scheduler::tick(carrier& c, worker& w) {
   // No switch for a whole tick: the fiber here operates, but gives its cpu to nobody. To thieves and monitor that is progress, so
   // we offer what waits, the wakee in the slot included.
   const uint64_t switches = w.count.get(counter::switches);
+  if (w.ordered)
+    tick_order(w);
+  else
+    note_stay(w, rule, switches != w.switches_seen);
   if (switches == w.switches_seen) slot_to_list(w, true);
   w.switches_seen = switches;
   // A carrier that comes from idling gives nothing away before it has picked: what woke it would be handed on, by the next one

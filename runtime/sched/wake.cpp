@@ -2,6 +2,8 @@
 // affinity/wake.cpp.
 #include "affinity/wake.h"
 
+#include <bit>
+
 #include "affinity/wake_wide.h"
 #include "runtime/base/check.h"
 #include "runtime/sched/inbox.h"
@@ -25,6 +27,19 @@ cpu_id last_cpu(const fiber_record& f) noexcept { return to_cpu(static_cast<size
 
 fiber_load load_of(const fiber_record& f) noexcept {
   return {.weight = f.load.weight, .h_load = f.load.load_avg, .util = f.load.util_avg};
+}
+
+// It waits behind another fiber. Was there an idle cpu, and how far away? By the marks: a hint, as what was searched.
+void count_miss(const board& said, worker& w, cpu_id chosen, const cpu_set* allowed) noexcept {
+  bool elsewhere = false;
+  for (size_t word = 0; word < said.idle_word_count(); word++)
+    for (uint64_t bits = said.idle_word(word); bits != 0; bits &= bits - 1) {
+      const cpu_id cpu = to_cpu(word * 64 + static_cast<size_t>(std::countr_zero(bits)));
+      if (!said.idle(cpu) || !allowed_on(allowed, cpu)) continue;
+      if (said.machine().share_llc(cpu, chosen)) return w.count.add(counter::wake_busy_idle_llc);
+      elsewhere = true;
+    }
+  if (elsewhere) w.count.add(counter::wake_busy_idle_machine);
 }
 
 }  // namespace
@@ -66,14 +81,18 @@ worker* scheduler::ready(carrier& c, worker& w, fiber_record& f) noexcept {
   if (is_fiber) settle(waker, now);
   const wakeup k{.prev = last_cpu(f),
                  .waker = w.cpu,
+                 .idle_class = (f.flags & ff_idle_class) != 0,
                  .wakee = static_cast<uint32_t>(f.id),
                  .allowed = f.allowed,
                  .load = load_of(f),
                  .waker_load = load_of(waker),
                  .memory = &f.wake,
                  .waker_memory = is_fiber ? &waker.wake : nullptr,
+                 .wake_avg_idle_ns = w.marks->wake_avg_idle_ns(*rules.load(relaxed), now),
                  .now = now};
   const placement p = place_claimed(k, w.reasons);
+  if (p.reason == wake_reason::wake_miss) count_miss(said, w, p.cpu, f.allowed);
+  if (idle_marks::wants_search_cost(*rules.load(relaxed))) w.marks->searched(on->now() - now);
   if (p.cpu == w.cpu) {
     queue_here(*this, w, f);
     return nullptr;
@@ -134,6 +153,7 @@ void scheduler::unpark(worker& w) noexcept {
 
 // One push per announcement: whoever clears the target's bit pushes, and the target announces again when it idles again.
 [[gnu::noinline]] void scheduler::chain(worker& w) noexcept {
+  if (!w.chains) return;
   idle_set& near = idle_set_of(w);
   const cpu_id to = near.find(w.cpu, [&](cpu_id x) { return worker_of(x).state.load(relaxed) == cpu_state::polling; });
   if (!valid(to) || !near.withdraw(worker_of(to).hood_position)) return;
@@ -143,12 +163,13 @@ void scheduler::unpark(worker& w) noexcept {
   if (!list) return;
   w.count.add(counter::chained);
   w.count.add(counter::stolen_from, taken);
+  w.count.add(counter::moved_by_chain, taken);
   send(worker_of(to), list);
 }
 
 // The same across caches, nearest first, from the tick: no cpu may idle beside a queue for long, whatever the level.
 void scheduler::chain_far(worker& w) noexcept {
-  if (w.row->movable.load(relaxed) == 0) return;
+  if (w.row->movable.load(relaxed) == 0 || !w.chains) return;
   for (cpu_id victim : w.victims) {
     worker& other = worker_of(victim);
     idle_set& set = idle_set_of(other);
@@ -160,6 +181,7 @@ void scheduler::chain_far(worker& w) noexcept {
     if (!list) return;
     w.count.add(counter::chained);
     w.count.add(counter::stolen_from, taken);
+    w.count.add(counter::moved_by_chain, taken);
     return send(other, list);
   }
 }

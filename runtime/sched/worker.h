@@ -14,6 +14,7 @@
 #include "affinity/board.h"
 #include "affinity/idle_marks.h"
 #include "balancer/account.h"
+#include "balancer/fair.h"
 #include "balancer/pelt.h"
 #include "balancer/periodic.h"
 #include "runtime/base/atomic.h"
@@ -72,7 +73,7 @@ struct alignas(cache_line) carrier : detail::carrier_head {
   fiber_record idle;  // the kernel thread itself
   scheduler* home = nullptr;
   cpu_id cpu = cpu_id::none;
-  atomic<io_port*> port{nullptr};  // io_port.h, P1
+  atomic<io_port*> port{nullptr};              // io_port.h, P1
   atomic<detail::task_deque*> tasks{nullptr};  // of the running fiber, or empty (parallel/tasks.h); the owner's
 
   carrier() = default;
@@ -91,6 +92,25 @@ struct pull {
   atomic<uint32_t> answered{0};
 };
 
+// What only weighted orders, weights and the idle class need.
+struct worker_order {
+  fair_rules rules;
+  fair_view view;  // of the queue when it was last looked at
+  // The view for others: who takes away a fiber that sleeps here needs to know where this queue stood.
+  atomic<int64_t> min_v{0};
+  atomic<int64_t> mean_v{0};
+  int64_t since = 0;              // the running fiber is charged up to here
+  waitable* idle_head = nullptr;  // ready fibers of the idle class
+  waitable* idle_tail = nullptr;
+  int64_t extra_weight = 0;                      // of all runnable ones here beyond nice_0_weight each
+  int64_t stayed_ns = 0;                         // the running fiber has not switched for so many ns of ticks
+  int64_t slot_ns = 0;                           // the slot has won over the list for so long
+  preempt_reason wanted = preempt_reason::none;  // why the running fiber should make room
+  bool hint = true;                              // setting preempt_hint
+  bool last_buddy = false;
+  bool inherits = true;  // setting slot_inherit
+};
+
 struct alignas(cache_line) worker {
   // W1. Atomic where others peek; nobody dereferences what they see there.
   atomic<waitable*> slot{nullptr};
@@ -107,6 +127,8 @@ struct alignas(cache_line) worker {
   bool slot_on = true;
   bool pulls = true;
   bool fork_here = true;
+  bool chains = true;
+  bool ordered = false;  // pick_order is not fifo (order.cpp)
   cpu_id cpu = cpu_id::none;
   uint32_t hood = 0;           // which idle set
   uint32_t hood_position = 0;  // in its members
@@ -127,6 +149,7 @@ struct alignas(cache_line) worker {
   core::pull pull;
   atomic<bool> insists{false};  // refused to park beside work: the next search takes it whatever policy says
   pelt::queue load;             // this cpu's averages
+  worker_order order;           // weighted orders and the idle class (order.cpp)
   pelt::removed gone;           // what migrated away from them
 
   // Others read.

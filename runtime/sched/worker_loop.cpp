@@ -44,7 +44,9 @@ void scheduler::carrier_main(cpu_id cpu) {
     // Before the timers: what has completed in time is not told that it came too late.
     if (io_port* port = c.port.load(relaxed)) port->serve(c);
     if (w.timers.first() != never.count()) fire_timers(w, on->now());
-    if (waitable* n = pop(w)) {
+    waitable* n = pop(w, c.idle, false);
+    if (!n) n = pop_idle_class(w);
+    if (n) {
       maybe_chain(*this, w);
       detail::switch_target t = commit(c, w, c.idle, *n);
       if (t.from) detail::switch_to(t);
@@ -125,6 +127,12 @@ void scheduler::idle(carrier& c, worker& w) {
           announced = true;
         }
         // Then whoever has something, unless policy is to have its say for a while.
+        if (!rule.wake_chain) {
+          if (w.insists.exchange(false, relaxed))
+            balance_for_parked(w);
+          else
+            balance_idle(w);
+        }
         const bool late = !rule.newidle || w.insists.load(relaxed) || now - began > w.spin_budget_ns / 2;
         if (late && !searcher && near.searching.load(relaxed) == 0) {
           uint32_t nobody = 0;
@@ -160,7 +168,7 @@ void scheduler::idle(carrier& c, worker& w) {
   // The heavy side: enqueuers' plain stores before their look at the announcement. A worker alone has no such others.
   if (fenced && !w.victims.empty()) on->barrier(cpu_id::none);
   const bool insist = !is_planted(mutant::no_second_look) && (work_in_sight(w) || (port && port->stirs()));
-  w.insists.store(insist, relaxed);
+  if (insist || rule.wake_chain) w.insists.store(insist, relaxed);
   if (insist) steal_task(c, w, true);  // a worker that does not poll has no other time to
   if (!insist) {
     w.count.add(counter::parks);
@@ -186,6 +194,7 @@ void scheduler::idle(carrier& c, worker& w) {
 // The second look, after the announcement: own inbox, and what others could give.
 bool scheduler::work_in_sight(worker& w) noexcept {
   if (w.inbox.load(seq_cst) || stopping.load(seq_cst)) return true;
+  if (!rules.load(acquire)->wake_chain) return false;
   for (cpu_id cpu : w.victims) {
     worker& v = worker_of(cpu);
     if (v.row->movable.load(relaxed) > 0 && v.state.load(relaxed) == cpu_state::running) return true;

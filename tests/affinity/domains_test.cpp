@@ -326,3 +326,24 @@ TEST_CASE("domains: 4096 CPUs share their spans") {
   // 2048 cores, 128 LLCs, 64 nodes, 16 packages, 1 machine.
   CHECK(tree.span_count() == 2048 + 128 + 64 + 16 + 1);
 }
+
+TEST_CASE("domains: topo_levels says which levels there are") {
+  const topology machine = *load_synthetic("pack:2 [numa] l3:1 core:4 pu:2").machine;
+  const auto levels = [&](topo_levels_t which) {
+    settings set;
+    set.topo_levels = which;
+    std::string text;
+    const domain_tree tree(machine, domain_options_of(set));
+    for (const sched_domain& d : tree.chain(to_cpu(0)))
+      text += std::string(to_string(d.level())) + (d.has(df_numa) ? "(numa) " : " ");
+    return text;
+  };
+  CHECK(levels(topo_levels_t::all) == levels(topo_levels_t::no_cluster));
+  CHECK(levels(topo_levels_t::all).starts_with("smt "));
+  CHECK(levels(topo_levels_t::no_smt) == levels(topo_levels_t::all).substr(4));
+  CHECK(levels(topo_levels_t::llc) == levels(topo_levels_t::no_smt));
+  CHECK(levels(topo_levels_t::no_numa) != levels(topo_levels_t::all));
+  settings near;
+  near.numa_reclaim_distance = 12;
+  CHECK(domain_options_of(near).reclaim_distance == 12);
+}

@@ -4,6 +4,7 @@
 
 #include <deque>
 
+#include "runtime/base/rng.h"
 #include "tests/affinity/world.h"
 #include "tests/seed.h"
 
@@ -275,4 +276,25 @@ TEST_CASE("idle marks: what a search may cost") {
   CHECK(!idle_marks::wants_search_cost(in.set));
   in.set.sis_limit = sis_limit_t::prop;
   CHECK(idle_marks::wants_search_cost(in.set));
+}
+
+TEST_CASE("INV-NI2: average idle time stays below twice the cost of a search, whatever the samples") {
+  rng chance(heddle_test::seed());
+  for (avg_idle_form_t form : {avg_idle_form_t::v312, avg_idle_form_t::v39}) {
+    marked_world in("pack:1 core:2 pu:1");
+    in.set.avg_idle_form = form;
+    in.set.migration_cost_ns = 500'000;
+    board_row& row = in.state.row(cpu(0));
+    for (int i = 0; i < 5'000; i++) {
+      // The cost falls, too: the next sample brings the average down with it (3.5).
+      // Until 3.11 the bound was a constant, twice the cost of a migration.
+      const auto more = form == avg_idle_form_t::v312 ? static_cast<int64_t>(chance.below(2'000'000)) : 0;
+      row.max_idle_balance_cost.store(500'000 + more, relaxed);
+      in.stop(cpu(0));
+      in.now += static_cast<int64_t>(chance.below(10'000'000));
+      in.of(cpu(0)).accepts_wakeup(in.set, nanos{in.now});
+      in.run(cpu(0));
+      CHECK(row.avg_idle.load(relaxed) <= 2 * row.max_idle_balance_cost.load(relaxed));
+    }
+  }
 }

@@ -3,9 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "runtime/base/settings_list.h"
 #include "tests/affinity/world.h"
@@ -373,4 +375,53 @@ TEST_CASE("wake: deferral asks about the waker's CPU, affinity and segment only"
   CHECK(!defers(s, m, cpu(0), cpu(1), nullptr, shortly));
   s.wake_defer = false;
   CHECK(!defers(s, m, cpu(0), cpu(0), nullptr, shortly));
+}
+
+TEST_CASE("INV-WA2: a pull respects affinity: nobody is pulled to a waker's CPU that is not allowed") {
+  rng chance(heddle_test::seed());
+  int pulled = 0, refused = 0;
+  for (int i = 0; i < 30'000; i++) {
+    world in(i % 2 == 0 ? "pack:2 core:2 pu:2" : "pack:2 core:3 pu:1");
+    in.set.wa_form = chance.below(3) == 0 ? wa_form_t::v39 : wa_form_t::v414;
+    in.set.wa_idler_llc = in.set.idle_core_id = chance.below(4) == 0;
+    in.set.sis = sis_t::off;  // the pull's answer as it is
+    in.draw(chance);
+    const drawn_wakeup d = draw_wakeup(in, chance);
+    if (!valid(d.w.waker) || d.w.waker == d.w.prev) continue;
+    const placement p = d.ask(in);
+    if (d.w.allowed == nullptr || d.allowed.has(d.w.waker)) {
+      pulled += p.cpu == d.w.waker;
+      continue;
+    }
+    REQUIRE(p.cpu != d.w.waker);
+    REQUIRE(d.allowed.has(p.cpu));
+    REQUIRE(p.affine == affine_reason::wa_none);  // not even weighed
+    refused++;
+  }
+  CHECK(pulled > 1000);
+  CHECK(refused > 500);
+}
+
+TEST_CASE("INV-S6: of concurrent wakers one has an idle worker, as often as it becomes free") {
+  world in("pack:1 core:2 pu:1");
+  constexpr int rounds = 2'000, wakers = 3;
+  std::atomic<int> round{0}, ready{0};
+  std::vector<std::vector<char>> won(wakers, std::vector<char>(rounds));
+  std::vector<std::thread> threads;
+  for (int who = 0; who < wakers; who++)
+    threads.emplace_back([&, who] {
+      for (int r = 0; r < rounds; r++) {
+        while (round.load(std::memory_order_acquire) <= r) std::this_thread::yield();
+        won[static_cast<size_t>(who)][static_cast<size_t>(r)] = in.state.claim(cpu(1));
+        ready.fetch_add(1, std::memory_order_acq_rel);
+      }
+    });
+  for (int r = 0; r < rounds; r++) {
+    in.idles(cpu(1));  // takes back `pending`, as its owner does with the inbox
+    ready.store(0, std::memory_order_relaxed);
+    round.store(r + 1, std::memory_order_release);
+    while (ready.load(std::memory_order_acquire) < wakers) std::this_thread::yield();
+  }
+  for (std::thread& t : threads) t.join();
+  for (size_t r = 0; r < rounds; r++) REQUIRE(won[0][r] + won[1][r] + won[2][r] == 1);
 }

@@ -44,6 +44,16 @@ TEST_CASE("TV-DET-1: how large a load may be by number of failures") {
       CHECK(pass.consider({.load = v.load, .util = v.load}) ==
             (v.yes ? detach_reason::take : detach_reason::too_large));
     }
+  // The old rule knows no failures.
+  settings old = set;
+  for (lb_form_t form : {lb_form_t::v310, lb_form_t::v419}) {
+    old.lb_form = form;
+    for (const vector& v : {vector{1024, 0, 512, true}, vector{1024, 1, 512, true}, vector{1024, 2, 300, false},
+                            vector{800, 0, 700, true}, vector{800, 1, 700, true}}) {
+      detach_pass pass(old, plan_for(pull_kind::load, v.amount, puller::idle, v.failed), group_of_puller, 4, now);
+      CHECK(pass.consider({.load = v.load}) == (v.yes ? detach_reason::take : detach_reason::too_large));
+    }
+  }
 }
 
 TEST_CASE("INV-LB2: an idle puller leaves one behind; a busy one need not") {

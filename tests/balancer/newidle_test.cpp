@@ -365,3 +365,86 @@ TEST_CASE("victims: random ones are found wherever they are, all alike, and each
   CHECK(s.report(plan, {.moved = 1, .offered = 1}).reason == balance_reason::moved);
   CHECK(s.next().reason == balance_reason::work_arrived);
 }
+
+TEST_CASE("INV-NI4: while nobody has two fibers nothing is searched, whatever else is set") {
+  rng random(heddle_test::seed());
+  for (int i = 0; i < 500; i++) {
+    search s(three_levels);
+    s.set.ni_overload_gate = true;
+    s.set.lb_swb = lb_swb_t::v419;  // CPU 0 balances at every level
+    for (int cpu = 1; cpu < 8; cpu++) s.put(cpu, static_cast<uint32_t>(random.below(2)));
+    s.put(0, 0);
+    s.set.ni_random = random.below(2) == 0;
+    s.set.ni_max_level = static_cast<ni_max_level_t>(random.below(3));
+    s.set.victims = static_cast<victims_t>(random.below(2));
+    // The flag is what the last balance of the top level saw.
+    balance_state top(s.tree, s.set, to_cpu(0), nanos{0});
+    nanos now{0};
+    for (int pass = 0; pass < 10; pass++) {
+      now += nanos{1'000'000'000};
+      for (balance_plan plan = balance_tick(s.world(), top, to_cpu(0), puller::idle, now); !plan.over();
+           plan = balance_tick(s.world(), top, to_cpu(0), puller::idle, now))
+        if (plan.pull()) (void)report(s.world(), top, to_cpu(0), plan, {}, now);
+    }
+    REQUIRE(!s.shared.overloaded.load(relaxed));
+    CHECK(s.next(random.next()).reason == balance_reason::nobody_overloaded);
+  }
+  search s(three_levels);
+  s.set.ni_overload_gate = true;
+  s.put(3, 2);
+  CHECK(s.next().reason != balance_reason::nobody_overloaded);
+}
+
+TEST_CASE("newidle: ni_runnable keeps a CPU that was busy lately from searching") {
+  search s(three_levels);
+  s.put(3, 2);
+  s.set.ni_runnable = true;
+  s.state.row(to_cpu(0)).runnable_avg.store(1014, relaxed);
+  CHECK(s.first() != balance_reason::recently_busy);
+  search busy(three_levels);
+  busy.put(3, 2);
+  busy.state.row(to_cpu(0)).runnable_avg.store(1015, relaxed);
+  CHECK(busy.first() != balance_reason::recently_busy);
+  search gated(three_levels);
+  gated.put(3, 2);
+  gated.set.ni_runnable = true;
+  gated.state.row(to_cpu(0)).runnable_avg.store(1015, relaxed);
+  CHECK(gated.first() == balance_reason::recently_busy);
+}
+
+TEST_CASE("newidle: ni_spare leaves out an LLC in which nobody had two fibers when it was balanced last") {
+  for (bool spare : {false, true})
+    for (bool crowded : {false, true}) {
+      search s(three_levels);
+      s.set.ni_spare = spare;
+      s.shared.set_crowded(s.chain(0)[1], crowded);
+      REQUIRE(s.chain(0)[1].has(df_share_llc));
+      const bool left_out = spare && !crowded;
+      (void)s.next();
+      CHECK((s.next().reason == balance_reason::no_spare) == left_out);
+    }
+  // Who writes it: any balance pass that compared the level.
+  lab l(three_levels);
+  balance_state state(l.tree, l.set, to_cpu(0), nanos{0});
+  (void)balance_tick(l.world(), state, to_cpu(0), puller::idle, nanos{1'000'000'000});
+  CHECK(!l.shared.crowded(l.chain(0)[0]));
+  CHECK(l.shared.crowded(l.chain(0)[2]));  // not looked at yet
+}
+
+TEST_CASE("newidle: ni_target gates by what searches cost, and draws a bumped cost down to it") {
+  settings set = kernel_scale();
+  set.ni_bump = set.ni_target = true;
+  newidle_level level;
+  nanos now{0};
+  note_cost(level, nanos{20'000}, true, now, set);
+  for (int i = 0; i < 8; i++) note_cost(level, nanos{20'000}, false, now, set);
+  CHECK(level.max_cost > nanos{400'000});
+  CHECK(gate_cost(level, set) == nanos{20'000});
+  settings plain = set;
+  plain.ni_target = false;
+  CHECK(gate_cost(level, plain) == level.max_cost);
+  const nanos bumped = level.max_cost;
+  note_cost(level, nanos{1}, true, now + nanos{second / 10 + 1}, set);
+  CHECK(level.target == nanos{20'000 * 253 / 256});
+  CHECK(level.max_cost == bumped + (level.target - bumped) / 4);
+}

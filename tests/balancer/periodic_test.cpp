@@ -83,7 +83,7 @@ struct simulator {
           queues[cpu].push_back(source[0]);
           source.clear();
           moves++;
-          push_reported(states[cpu], plan, true);
+          push_reported(states[cpu], plan, true, constants_of(l.tree.chain(me)[plan.level], l.set), l.set);
           publish(index_of(plan.from));
           publish(cpu);
         }
@@ -186,9 +186,15 @@ TEST_CASE("F21, F22: failures let hot fibers go, and then ask for the running on
   CHECK(push.from == to_cpu(1));
   CHECK(push.to == to_cpu(0));
   CHECK(s.levels[0].nr_failed == 4);
-  push_reported(s, push, false);
+  const level_constants level = constants_of(l.chain(0)[0], l.set);
+  push_reported(s, push, false, level, l.set);
   CHECK(s.levels[0].nr_failed == 4);
-  push_reported(s, push, true);
+  settings old;
+  old.lb_form = lb_form_t::v419;
+  balance_state before = s;
+  push_reported(before, push, true, level, old);
+  CHECK(before.levels[0].nr_failed == 2);
+  push_reported(s, push, true, level, l.set);
   CHECK(s.levels[0].nr_failed == 0);
   l.set.active_push = false;
   for (int i = 0; i < 6; i++) CHECK(pass().second.reason == balance_reason::failed);
@@ -371,4 +377,17 @@ TEST_CASE("F18: two CPUs, two fibers: nothing moves") {
   sim.publish(1);
   for (int i = 0; i < 2000; i++) sim.step(random);
   CHECK(sim.moves == 0);
+}
+
+TEST_CASE("periodic: the balance of an LLC sets how far wake-ups may search in it, a newidle search does not") {
+  lab l("pack:2 core:8 pu:1");
+  balance_state s = state_of(l, 0);
+  atomic<int32_t>& budget = l.state.llc_of(to_cpu(0)).nr_idle_scan;
+  CHECK(budget.load(relaxed) == 8);
+  for (int cpu = 0; cpu < 8; cpu++) l.put(cpu, cpu == 0 ? 0 : 1);
+  (void)plan_balance(l.world(), {.me = to_cpu(0), .level = 0, .how = puller::newly_idle, .now = nanos{0}});
+  CHECK(budget.load(relaxed) == 8);
+  (void)balance_tick(l.world(), s, to_cpu(0), puller::idle, nanos{10'000'000});
+  CHECK(budget.load(relaxed) == 0);  // 87.5 % used
+  CHECK(l.state.llc(1).nr_idle_scan.load(relaxed) == 8);
 }

@@ -23,6 +23,8 @@ namespace heddle {
 struct fiber_options {
   std::string_view name = {};  // copied, at most 31 bytes
   int cpu = -1;                // OS id of the only CPU it may run on; -1: any the runtime has
+  int nice = 0;                // -20 .. 19: each step is a fifth less of a CPU's share, and of load
+  bool idle = false;           // of the idle class: runs where nothing else does
 };
 
 namespace detail {
@@ -166,7 +168,8 @@ auto detail_spawn(core::scheduler& on, const fiber_options& how, F&& f, Args&&..
   using result_type = std::invoke_result_t<std::decay_t<F>, std::decay_t<Args>...>;
   using frame_type = detail::frame<result_type, std::decay_t<F>, std::decay_t<Args>...>;
   static_assert(sizeof(frame_type) <= 4096, "a fiber's closure lies on its stack: capture large objects by pointer");
-  const auto [head, at] = detail::prepare_spawn(on, sizeof(frame_type), alignof(frame_type), {how.name, how.cpu});
+  const auto [head, at] =
+      detail::prepare_spawn(on, sizeof(frame_type), alignof(frame_type), {how.name, how.cpu, how.nice, how.idle});
   if constexpr (std::is_nothrow_constructible_v<frame_type, F, Args...>) {
     ::new (at) frame_type(std::forward<F>(f), std::forward<Args>(args)...);
   } else {
@@ -208,6 +211,9 @@ inline std::string_view name() noexcept {
 // OS id of the CPU whose worker runs this fiber; may be another one after any suspension. -1 outside of a fiber.
 inline int cpu() noexcept { return detail::current_cpu(); }
 inline bool stop_requested() noexcept { return detail::stop_requested(); }
+// Somebody who waits here has the better claim to this CPU: the slice is used up, a wakee is owed more, or this fiber is of the
+// idle class. A fiber that computes for long asks now and then, and yields.
+inline bool should_yield() noexcept { return detail::should_yield(); }
 
 // Suspends for at least this long (a plain thread blocks). Throws shutdown_error.
 template <class Rep, class Period>

@@ -24,6 +24,8 @@ switch_target pick_join(fiber_head& joined);  // throws std::logic_error from th
 struct spawn_attributes {
   std::string_view name;  // at most 31 bytes are kept
   int cpu = -1;           // OS id of the only cpu it may run on; -1 any
+  int nice = 0;
+  bool idle = false;
 };
 // The scheduler of the running fiber; throws std::logic_error outside of one.
 core::scheduler& current_scheduler();
@@ -53,6 +55,7 @@ std::string_view name_of(const fiber_head& f) noexcept;
 fiber_head* running() noexcept;
 int64_t now_ns() noexcept;
 bool stop_requested() noexcept;
+bool should_yield() noexcept;
 int current_cpu() noexcept;
 
 // ---- fiber-local storage
