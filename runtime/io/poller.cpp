@@ -46,8 +46,8 @@ class poller final : public port {
 
   // An epoll descriptor can be polled itself, by anybody.
   bool stirs() noexcept override {
-    if (posted() || queue_.first) return true;
-    if (!flight_.first) return false;
+    if (posted() || queue_.any()) return true;
+    if (!flight_.any()) return false;
     pollfd p{epoll_, POLLIN, 0};
     return ::poll(&p, 1, 0) > 0;
   }

@@ -81,14 +81,18 @@ inline fiber_record* end_part(io_request& r) noexcept {
 struct io_list {
   io_request* first = nullptr;
   io_request* last = nullptr;
+  atomic<uint32_t> size{0};  // what others may look at, without the right to touch the list
 
+  bool any() const noexcept { return size.load(relaxed) != 0; }
   void append(io_request& r) noexcept {
+    bump(size, 1);
     r.next = nullptr;
     r.prev = last;
     (last ? last->next : first) = &r;
     last = &r;
   }
   void remove(io_request& r) noexcept {
+    bump(size, -1);
     (r.prev ? r.prev->next : first) = r.next;
     (r.next ? r.next->prev : last) = r.prev;
   }

@@ -124,7 +124,7 @@ class ring final : public port {
   }
 
   bool stirs() noexcept override {
-    return posted() || io_uring_cq_ready(&ring_) != 0 || kernel_calls() || backlog_.load(relaxed);
+    return posted() || completed() || kernel_calls() || backlog_.load(relaxed);
   }
 
   void sleep(nanos deadline) noexcept override {
@@ -140,6 +140,11 @@ class ring final : public port {
   void wake() noexcept override { eventfd_write(bell_, 1); }
 
  private:
+  // Anybody may ask (io_uring_cq_ready reads the owner's index plainly).
+  bool completed() const noexcept {
+    return std::atomic_ref<unsigned>(*ring_.cq.khead).load(relaxed) !=
+           std::atomic_ref<unsigned>(*ring_.cq.ktail).load(acquire);
+  }
   bool kernel_calls() const noexcept {
     return (std::atomic_ref<unsigned>(*ring_.sq.kflags).load(relaxed) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) !=
            0;

@@ -360,7 +360,7 @@ bool scheduler::steal_task(carrier& c, worker& w, bool patient) {
 void scheduler::close_gates(worker& w) noexcept {
   if (forks.load(seq_cst) == 0) return;  // whoever forks first finds its gate closed
   for (cpu_id cpu : w.victims)
-    if (task_deque* d = worker_of(cpu).tasks.load(relaxed)) d->gate.store(gate_closed, seq_cst);
+    if (task_deque* d = worker_of(cpu).tasks.load(acquire)) d->gate.store(gate_closed, seq_cst);
 }
 
 deque_record& deque_pool::take() {

@@ -198,7 +198,7 @@ bool scheduler::work_in_sight(worker& w) noexcept {
   for (cpu_id cpu : w.victims) {
     worker& v = worker_of(cpu);
     if (v.row->movable.load(relaxed) > 0 && v.state.load(relaxed) == cpu_state::running) return true;
-    if (const task_deque* d = v.tasks.load(relaxed); d && has_tasks(*d)) return true;
+    if (const task_deque* d = v.tasks.load(acquire); d && has_tasks(*d)) return true;
   }
   return false;
 }

@@ -247,8 +247,8 @@ const std::map<std::string, history, std::less<>>& histories() {
        {"ni_domain_cost=off,ni_overload_gate=off,ni_random=off,migration_cost_ns=1000",
         [](const settings& s) {  // above one gate, above the other, above both
           std::string out;
-          for (auto [idle, cost] : {std::pair{500, 100}, std::pair{5'000, 10'000}})
-            out += uneven_newidle(s, [idle = idle, cost = cost](lab& l, balance_state& state) {
+          for (auto [idle_ns, cost_ns] : {std::pair{500, 100}, std::pair{5'000, 10'000}})
+            out += uneven_newidle(s, [idle = idle_ns, cost = cost_ns](lab& l, balance_state& state) {
               l.state.row(to_cpu(0)).avg_idle.store(idle, relaxed);
               state.levels[0].newidle.max_cost = nanos{cost};
               state.levels[0].newidle.cost_stamp = nanos{second};
