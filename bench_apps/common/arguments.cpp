@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <cstdio>
 
@@ -79,11 +82,13 @@ std::string describe(duration_range range) {
 }
 
 arguments::arguments(std::string_view name, std::string_view summary)
-    : cli_(std::string(summary), fmt::format("heddle{}{}", name.empty() ? "" : " ", name)) {
-  cli_.formatter(std::make_shared<help_layout>());
-  cli_.get_formatter()->column_width(36);
-  cli_.set_help_flag();  // comes last, in parse()
+    : cli_(std::make_unique<CLI::App>(std::string(summary), fmt::format("heddle{}{}", name.empty() ? "" : " ", name))) {
+  cli_->formatter(std::make_shared<help_layout>());
+  cli_->get_formatter()->column_width(36);
+  cli_->set_help_flag();  // comes last, in parse()
 }
+
+arguments::~arguments() = default;
 
 CLI::Option* arguments::finish(CLI::Option* option, const std::string& type, const std::string& shown_default) {
   option->group(group_)->type_name(type);
@@ -94,7 +99,7 @@ CLI::Option* arguments::finish(CLI::Option* option, const std::string& type, con
 void arguments::value(const std::string& names, const std::string& shown_default,
                       std::function<bool(const std::string&)> accept, const std::string& range, const std::string& type,
                       const std::string& help) {
-  auto* option = cli_.add_option_function<std::string>(
+  auto* option = cli_->add_option_function<std::string>(
       names,
       [this, names, range, accept = std::move(accept)](const std::string& text) {
         if (!accept(text)) refuse(names, text, range);
@@ -156,40 +161,51 @@ void arguments::text(const std::string& names, std::string& target, const std::s
 }
 
 void arguments::texts(const std::string& names, std::vector<std::string>& target, const std::string& help) {
-  auto* option = cli_.add_option(names, target, help);
+  auto* option = cli_->add_option(names, target, help);
   finish(option, "TEXT", "")->allow_extra_args(false)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
 void arguments::flag(const std::string& names, bool& target, const std::string& help) {
-  cli_.add_flag(names, target, help)->group(group_);
+  cli_->add_flag(names, target, help)->group(group_);
+}
+
+void arguments::footer(const std::string& text) { cli_->footer(text); }
+void arguments::leave_rest() { cli_->prefix_command(); }
+std::vector<std::string> arguments::rest() const { return cli_->remaining(); }
+size_t arguments::times_given(const std::string& name) const { return cli_->count(name); }
+std::string arguments::help() const { return cli_->help(); }
+
+void arguments::config_file(const std::string& name, const std::string& help) {
+  cli_->set_config(name, "", help)->group(group_)->type_name("FILE");
 }
 
 bool arguments::parse(const std::vector<std::string>& args) {
   // Some modelled tools use -h for something else.
-  if (cli_.get_help_ptr() == nullptr && cli_.get_option_no_throw("--help") == nullptr)
-    cli_.set_help_flag(cli_.get_option_no_throw("-h") == nullptr ? "-h,--help" : "--help", "this text")->group(group_);
+  if (cli_->get_help_ptr() == nullptr && cli_->get_option_no_throw("--help") == nullptr)
+    cli_->set_help_flag(cli_->get_option_no_throw("-h") == nullptr ? "-h,--help" : "--help", "this text")
+        ->group(group_);
   args_ = glue_negative_numbers(args);
   std::vector<std::string> reversed(args_.rbegin(), args_.rend());  // CLI11 takes its words from the back
   try {
-    cli_.parse(std::move(reversed));
+    cli_->parse(std::move(reversed));
   } catch (const CLI::CallForHelp&) {
-    std::fputs(cli_.help().c_str(), stdout);
+    std::fputs(cli_->help().c_str(), stdout);
     return false;
   } catch (const CLI::ExtrasError&) {
-    const std::string word = cli_.remaining().front();
+    const std::string word = cli_->remaining().front();
     const bool option = word.starts_with("-");
     throw usage_error(fmt::format("'{}' is {}{} (see {} --help)", word,
                                   option ? "an unknown option" : "one word too many",
-                                  option ? near_text(word.substr(0, word.find('=')), names()) : "", cli_.get_name()));
+                                  option ? near_text(word.substr(0, word.find('=')), names()) : "", cli_->get_name()));
   } catch (const CLI::ParseError& e) {
-    throw usage_error(fmt::format("{} (see {} --help)", e.what(), cli_.get_name()));
+    throw usage_error(fmt::format("{} (see {} --help)", e.what(), cli_->get_name()));
   }
   return true;
 }
 
 std::vector<std::string> arguments::names() const {
   std::vector<std::string> all;
-  for (const CLI::Option* option : cli_.get_options()) {
+  for (const CLI::Option* option : cli_->get_options()) {
     for (const std::string& name : option->get_lnames()) all.push_back("--" + name);
     for (const std::string& name : option->get_snames()) all.push_back("-" + name);
   }

@@ -1,18 +1,22 @@
 // One command's options: CLI11 underneath, with the project's units, bounds and refusal texts on top. A refused value is
 // always `OPTION: 'VALUE' is not RANGE`. A scalar given twice takes the last value, so that `compare --vary` can append.
+// CLI11 itself stays in arguments.cpp: its headers cost each file that includes them 13 seconds of compilation.
 #pragma once
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bench_apps/common/units.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace heddle::bench {
 
@@ -41,6 +45,7 @@ std::string describe(duration_range range);
 class arguments {
  public:
   arguments(std::string_view name, std::string_view summary);
+  ~arguments();
   arguments(const arguments&) = delete;
   arguments& operator=(const arguments&) = delete;
 
@@ -60,25 +65,26 @@ class arguments {
 
   // Options declared from here on stand under this heading in --help.
   void group(std::string heading) { group_ = std::move(heading); }
-  void footer(const std::string& text) { cli_.footer(text); }
+  void footer(const std::string& text);
+  // Options from a file, one `name = value` a line, as the option `name`.
+  void config_file(const std::string& name, const std::string& help);
   // The first word that is no option, and all after it, are left in rest().
-  void leave_rest() { cli_.prefix_command(); }
-  std::vector<std::string> rest() const { return cli_.remaining(); }
+  void leave_rest();
+  std::vector<std::string> rest() const;
 
   // False: --help was asked for and printed. Throws usage_error.
   bool parse(const std::vector<std::string>& args);
-  bool given(const std::string& name) const { return cli_.count(name) > 0; }
-  size_t times_given(const std::string& name) const { return cli_.count(name); }
+  bool given(const std::string& name) const { return times_given(name) > 0; }
+  size_t times_given(const std::string& name) const;
   std::vector<std::string> names() const;  // of every option, with dashes
-  std::string help() const { return cli_.help(); }
-  CLI::App& cli() { return cli_; }
+  std::string help() const;
 
  private:
   CLI::Option* finish(CLI::Option* option, const std::string& type, const std::string& shown_default);
   [[noreturn]] void refuse(const std::string& names, const std::string& value, const std::string& range) const;
   std::string spelling(const std::string& names) const;
 
-  CLI::App cli_;
+  std::unique_ptr<CLI::App> cli_;
   std::string group_ = "Options";
   std::vector<std::string> args_;
 };

@@ -108,23 +108,27 @@ void read_variables(const arguments& args, common_options& o) {
 
 }  // namespace
 
-void declare_common(arguments& args, common_options& options, option_groups groups) {
+namespace {
+
+void declare_groups(arguments& args, common_options& options, option_groups groups) {
   args.group("Every app takes");
   if (groups.machine) declare_machine(args, options);
   if (groups.settings) declare_settings(args, options);
   if (groups.runs) declare_runs(args, options);
-  args.cli()
-      .set_config("--config", "", "options from a file, one `name = value` a line")
-      ->group("Every app takes")
-      ->type_name("FILE");
+}
+
+}  // namespace
+
+void declare_common(arguments& args, common_options& options, option_groups groups) {
+  declare_groups(args, options, groups);
+  args.config_file("--config", "options from a file, one `name = value` a line");
 }
 
 namespace {
 
 // Parses what may stand before the command. A file named there is read once, by the command's own parser.
 void declare_outer(arguments& outer, common_options& ignored) {
-  declare_common(outer, ignored);
-  outer.cli().set_config();
+  declare_groups(outer, ignored, {});
   outer.text("--config", ignored.json, "");
 }
 
