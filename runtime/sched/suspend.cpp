@@ -28,7 +28,9 @@ this_carrier() noexcept {
 #else
 constinit thread_local carrier* current_carrier = nullptr;
 #endif
+// In the middle of a hand-over the virtual machine asks for this, and must not be made to hand over once more.
 [[gnu::noinline]] void set_this_carrier(carrier* c) noexcept {
+  const unbroken whole;
   current_carrier = c;
   show_tasks(c);
 }

@@ -30,10 +30,10 @@ void scheduler::carrier_main(cpu_id cpu) {
   carrier& c = *carriers[index_of(cpu)];
   std::optional<signal_stack> for_overflows;
   if (!on->is_virtual()) for_overflows.emplace();  // virtual cpus share their driver's
+  c.current.store(&c.idle, relaxed);  // before anyone may ask the carrier who runs on it
   set_this_carrier(&c);
   c.exceptions = reinterpret_cast<exception_globals*>(abi::__cxa_get_globals());
   c.err = &errno;
-  c.current.store(&c.idle, relaxed);
   c.idle.flags |= ff_shielded;
   adopt_thread(c.idle, on->stack_of(cpu));
   c.last_tick.store(on->now().count(), relaxed);
