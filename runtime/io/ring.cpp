@@ -123,9 +123,7 @@ class ring final : public port {
     wake_all(c);
   }
 
-  bool stirs() noexcept override {
-    return posted() || completed() || kernel_calls() || backlog_.load(relaxed);
-  }
+  bool stirs() noexcept override { return posted() || completed() || kernel_calls() || backlog_.load(relaxed); }
 
   void sleep(nanos deadline) noexcept override {
     io_uring_cqe* first = nullptr;

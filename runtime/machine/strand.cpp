@@ -52,6 +52,7 @@ void jump(strand& from, strand& to) noexcept {
 
 void prepare_strand(strand& s, fiber_record& memory, void (*entry)()) noexcept {
   memory.frame = nullptr;
+  clean_stack(memory);  // the mapping may have been another machine's, whose strands never returned
 #if HEDDLE_BOOST_SWITCH
   first_call = entry;
   s.sp = boost::context::detail::make_fcontext(memory.stack_top,

@@ -30,7 +30,7 @@ void scheduler::carrier_main(cpu_id cpu) {
   carrier& c = *carriers[index_of(cpu)];
   std::optional<signal_stack> for_overflows;
   if (!on->is_virtual()) for_overflows.emplace();  // virtual cpus share their driver's
-  c.current.store(&c.idle, relaxed);  // before anyone may ask the carrier who runs on it
+  c.current.store(&c.idle, relaxed);               // before anyone may ask the carrier who runs on it
   set_this_carrier(&c);
   c.exceptions = reinterpret_cast<exception_globals*>(abi::__cxa_get_globals());
   c.err = &errno;
