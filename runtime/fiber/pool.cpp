@@ -69,8 +69,11 @@ struct fiber_pool::slab {
   }
 };
 
+// AddressSanitizer makes frames several times larger; what fits into a stack elsewhere has to fit under it too.
+constexpr size_t frame_growth = HEDDLE_ASAN ? 4 : 1;
+
 fiber_pool::fiber_pool(size_t stack_bytes) : page_bytes_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
-  stack_bytes_ = (std::max(stack_bytes, size_t{8192}) + page_bytes_ - 1) / page_bytes_ * page_bytes_;
+  stack_bytes_ = (std::max(stack_bytes, size_t{8192}) * frame_growth + page_bytes_ - 1) / page_bytes_ * page_bytes_;
 }
 
 fiber_pool::~fiber_pool() = default;

@@ -27,8 +27,8 @@
 namespace heddle::core {
 namespace {
 
-// What a carrier's own code needs: idle loop, balancing, log lines. Sanitizers make frames several times larger.
-constexpr size_t carrier_stack_bytes = HEDDLE_ASAN ? 256 * 1024 : 64 * 1024;
+// What a carrier's own code needs: idle loop, balancing, log lines.
+constexpr size_t carrier_stack_bytes = 64 * 1024;
 
 // The trace knows these beside core::op.
 enum class event : uint32_t { park = 32, unpark, relax, poll, burn, touch, nap, wait, notify, end };
