@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <climits>
 #include <ctime>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -60,12 +61,26 @@ bool pin_to(int os_id) noexcept {
   return pinned;
 }
 
+// How many forks lie between the process that the program began as and this one.
+constinit std::atomic<uint32_t> forks{0};
+constinit std::atomic<void (*)()> in_child{nullptr};
+
+void count_forks() noexcept {
+  static const int once = pthread_atfork(nullptr, nullptr, [] {
+    forks.fetch_add(1, relaxed);
+    if (auto* hook = in_child.load(relaxed)) hook();
+  });
+  HEDDLE_ASSERT(once == 0);
+}
+
 class host final : public machine {
  public:
   host(const topology& cpus, std::function<void(std::string_view)> warn) : warn_(std::move(warn)) {
     for (const auto& cpu : cpus.cpus) os_ids_.push_back(cpu.os_id);
     tokens_ = std::make_unique<token[]>(os_ids_.size());
     barriers();
+    count_forks();
+    born_ = forks.load(relaxed);
   }
   ~host() override { HEDDLE_ASSERT(threads_.empty()); }
 
@@ -136,6 +151,12 @@ class host final : public machine {
   }
   void notify(std::atomic<uint32_t>& word) noexcept override { futex_wake(word); }
   void point(op) override {}
+  bool forked() const noexcept override { return forks.load(relaxed) != born_; }
+  void check_thread() const override {
+    if (forked())
+      throw std::logic_error(
+          "heddle: this runtime's workers stayed in the parent of a fork(); the child may make a new runtime");
+  }
 
   void start(size_t cpus, std::function<void(cpu_id)> body, std::function<void()> monitor) override {
     try {
@@ -194,6 +215,7 @@ class host final : public machine {
   token monitor_;
   std::atomic<uint32_t> started_{0}, refused_{0}, ended_{0};
   bool pinned_ = true;
+  uint32_t born_ = 0;
   std::vector<std::thread> threads_;
 };
 
@@ -217,6 +239,8 @@ bool futex_wait(std::atomic<uint32_t>& word, uint32_t expected, nanos deadline) 
   }
   return true;
 }
+
+void after_fork(void (*child)()) noexcept { in_child.store(child, relaxed); }
 
 void futex_wake(std::atomic<uint32_t>& word) noexcept { futex(&word, FUTEX_WAKE, INT_MAX, nullptr); }
 

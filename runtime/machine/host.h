@@ -18,4 +18,7 @@ bool futex_wait(std::atomic<uint32_t>& word, uint32_t expected, nanos deadline) 
 void futex_wake(std::atomic<uint32_t>& word) noexcept;
 nanos steady_now() noexcept;
 
+// `child` runs in the child of every later fork, in the thread that forked; one per process.
+void after_fork(void (*child)()) noexcept;
+
 }  // namespace heddle::core

@@ -95,6 +95,8 @@ class machine {
   virtual void when_stuck(std::function<bool()>) {}
   // Throws std::logic_error where this plain thread may not use the runtime.
   virtual void check_thread() const {}
+  // True in the child of a fork, which has none of the carriers.
+  virtual bool forked() const noexcept { return false; }
   // What the machine counts about itself, by name.
   virtual void count(const std::function<void(std::string_view, uint64_t)>&) const {}
   // Waits for the carriers to return from body. False: the deadline passed; what still runs is leaked.

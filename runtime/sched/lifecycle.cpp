@@ -11,6 +11,7 @@
 #include "runtime/base/check.h"
 #include "runtime/base/mutants.h"
 #include "runtime/fiber/local.h"
+#include "runtime/machine/host.h"
 #include "runtime/sched/inbox.h"
 #include "runtime/sched/scheduler.h"
 #include "runtime/sched/suspend.h"
@@ -63,10 +64,19 @@ cpu_id far_from(const topology& cpus, cpu_id from, int64_t reclaim_distance) noe
   return cpu_id::none;
 }
 
+// In the child of a fork nobody is left who could run something else.
+[[noreturn]] void end_orphan(const fiber_record& f) noexcept {
+  std::fprintf(stderr,
+               "heddle: fiber %llu '%s' returned in the child of a fork(); the child has to end by _exit or exec\n",
+               static_cast<unsigned long long>(f.id), f.name);
+  std::abort();
+}
+
 void fiber_main() {
   fiber_record& me = *this_carrier()->running();
   entered_context(me);
   me.entry(me.frame);
+  if (__builtin_expect(!this_carrier(), 0)) end_orphan(me);
   drop_locals(me);  // user destructors: before the bracket
   detail::exit_fiber();
 }
@@ -127,6 +137,10 @@ scheduler::scheduler(scheduler_options options)
   }
   for (auto& w : workers) order_victims(*w);
 
+  if (!simulated)
+    after_fork([] {
+      if (carrier* c = this_carrier(); c && !c->home->simulated) set_this_carrier(nullptr);
+    });
   on->when_stuck([this] { return break_deadlock(); });
   const bool watch = options.initial.monitor;
   on->start(

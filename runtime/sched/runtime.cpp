@@ -53,6 +53,7 @@ std::unique_ptr<settings_list> read_settings(const runtime_options& options) {
   if (const std::string_view rung = environment(options, "HEDDLE_IO"); !rung.empty())
     add(settings_source::environment, "io=" + std::string(rung));
   add(settings_source::api, options.settings);
+  if (options.stack_bytes) add(settings_source::api, "stack_bytes=" + std::to_string(options.stack_bytes));
   return list;
 }
 
@@ -86,7 +87,6 @@ runtime::runtime(runtime_options options) : shutdown_deadline_(options.shutdown_
   scheduler_options s;
   settings_ = read_settings(options);
   s.initial = settings_->resolve().values;
-  if (options.stack_bytes) s.initial.stack_bytes = static_cast<int64_t>(options.stack_bytes);
   s.stack_bytes = static_cast<size_t>(s.initial.stack_bytes);
   s.seed = options.seed;
   s.shutdown_deadline = options.shutdown_deadline;
@@ -114,6 +114,10 @@ runtime::runtime(runtime_options options) : shutdown_deadline_(options.shutdown_
 
 runtime::~runtime() {
   if (!scheduler_) return;
+  if (scheduler_->on->forked()) {  // its threads, and what they hold, are the parent's
+    abandon(scheduler_.release());
+    return;
+  }
   const shutdown_report report = shutdown(shutdown_deadline_);
   if (!report.stuck.empty())
     for (const auto& f : report.stuck)
@@ -170,6 +174,7 @@ void runtime::dump(std::ostream& out) const {
 }
 
 void runtime::set(std::string_view list) {
+  scheduler_->on->check_thread();
   auto wanted = std::make_unique<settings_list>(*settings_);
   if (const std::string error = wanted->add(settings_source::api, list); !error.empty())
     throw std::invalid_argument("heddle: " + error);
@@ -181,6 +186,9 @@ void runtime::set(std::string_view list) {
 }
 
 shutdown_report runtime::shutdown(std::chrono::nanoseconds deadline) {
+  if (carrier* c = this_carrier(); c && c->home == scheduler_.get())
+    throw std::logic_error("heddle: runtime::shutdown inside one of its own fibers, for whose end it would wait");
+  scheduler_->on->check_thread();
   shutdown_report report;
   for (stuck_fiber& f : scheduler_->shutdown(deadline))
     report.stuck.push_back({f.id, std::move(f.name), std::move(f.state), std::move(f.waiting_on)});

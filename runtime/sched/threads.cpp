@@ -142,7 +142,7 @@ scheduler& current_scheduler() {
 
 spawn_place prepare_spawn(scheduler& on, size_t frame_bytes, size_t frame_align, const spawn_attributes& how) {
   int pin = -1;
-  if (how.cpu >= 0) {
+  if (how.cpu != -1) {
     const cpu_id cpu = on.cpus.find_os(how.cpu);
     if (!valid(cpu))
       throw std::invalid_argument("heddle::fiber_options::cpu: " + std::to_string(how.cpu) + " has no worker here (" +
@@ -165,7 +165,11 @@ void submit(scheduler& on, fiber_head& f, void (*entry)(void*)) {
   on.submit(record(f));
 }
 void unprepare(fiber_head& f) noexcept { record(f).home->unprepare(record(f)); }
-void set_error(std::exception_ptr error) noexcept { this_carrier()->running()->error = std::move(error); }
+void set_error(std::exception_ptr error) noexcept {
+  carrier* c = this_carrier();
+  if (!c) std::rethrow_exception(error);  // in the child of a fork it has nobody to go to: std::terminate
+  c->running()->error = std::move(error);
+}
 std::exception_ptr take_error(fiber_head& f) noexcept { return std::exchange(record(f).error, nullptr); }
 std::exception_ptr take_error_and_release(fiber_head& f) noexcept {
   std::exception_ptr error = std::exchange(record(f).error, nullptr);

@@ -168,6 +168,8 @@ TEST_CASE("runtime: bad options are refused in one line that says what would do"
   CHECK(message({.workers = 100'000, .read_environment = false}).find("100000") != std::string::npos);
   CHECK(message({.settings = "no_such_setting", .read_environment = false}).find("no_such_setting") !=
         std::string::npos);
+  for (const size_t bytes : {size_t{1}, size_t{4096}, static_cast<size_t>(-1)})
+    CHECK(message({.stack_bytes = bytes, .read_environment = false}).find("stack_bytes") != std::string::npos);
   for (const char* text : {"pack:x", "banana"})
     CHECK(message({.cpus = text, .read_environment = false}).find('\n') == std::string::npos);
 }
@@ -178,6 +180,19 @@ TEST_CASE("runtime: set changes what may change while it runs, and refuses the r
   CHECK_THROWS_AS(rt.set("accounting=exact"), std::invalid_argument);
   CHECK_THROWS_AS(rt.set("wake_afine=on"), std::invalid_argument);
   CHECK(rt.run([] { return heddle::spawn([] { return 2; }).join(); }) == 2);
+}
+
+TEST_CASE("runtime: a stack size among the options is a setting like the others") {
+  heddle::runtime rt({.stack_bytes = 128 * 1024, .read_environment = false});
+  rt.set("NO_WAKE_AFFINE");  // and does not ask to change the stacks back
+  CHECK_THROWS_AS(rt.set("stack_bytes=65536"), std::invalid_argument);
+}
+
+TEST_CASE("runtime: a fiber cannot shut its own runtime down, nor be pinned to a cpu that cannot be") {
+  heddle::runtime rt(quiet());
+  rt.run([&] { CHECK_THROWS_AS(rt.shutdown(std::chrono::seconds(1)), std::logic_error); });
+  CHECK_THROWS_AS(rt.spawn({.cpu = -2}, [] {}), std::invalid_argument);
+  CHECK(rt.run([] { return 1; }) == 1);
 }
 
 TEST_CASE("runtime: dump names every fiber and what it waits for") {

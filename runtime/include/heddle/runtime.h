@@ -55,6 +55,8 @@ struct shutdown_report {
   std::vector<survivor> stuck;  // empty: everything ended
 };
 
+// After fork() the child has none of the workers: calls on the parent's runtimes throw std::logic_error, their destructors do
+// nothing, and a fiber that forked goes on as a plain thread, which must not return from its function. New runtimes may be made.
 class runtime {
  public:
   // Starts the workers. Throws std::invalid_argument (what, which value, what would be accepted) and std::system_error.
@@ -91,7 +93,7 @@ class runtime {
   // A settings list; settings that only a start may change are refused. Throws std::invalid_argument.
   void set(std::string_view settings);
   // Spawning is refused, stop is requested of all, waits throw shutdown_error; at the deadline what is left is listed and leaked.
-  // From a plain thread only. Idempotent.
+  // From a plain thread or another runtime's fiber; throws std::logic_error from one of its own, and in the child of a fork. Idempotent.
   shutdown_report shutdown(std::chrono::nanoseconds deadline);
 
  private:
