@@ -177,6 +177,7 @@ std::string arguments::help() const { return cli_->help(); }
 
 void arguments::config_file(const std::string& name, const std::string& help) {
   cli_->set_config(name, "", help)->group(group_)->type_name("FILE");
+  cli_->allow_config_extras(CLI::config_extras_mode::error);
 }
 
 bool arguments::parse(const std::vector<std::string>& args) {

@@ -71,6 +71,8 @@ class arguments {
   // The first word that is no option, and all after it, are left in rest().
   void leave_rest();
   std::vector<std::string> rest() const;
+  // As parse() took them: a negative number is glued to the option before it.
+  const std::vector<std::string>& parsed_words() const { return args_; }
 
   // False: --help was asked for and printed. Throws usage_error.
   bool parse(const std::vector<std::string>& args);

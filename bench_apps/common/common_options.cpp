@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <limits>
+#include <sstream>
 
 #include "bench_apps/common/environment.h"
 #include "bench_apps/common/errors.h"
+#include "bench_apps/common/units.h"
 
 namespace heddle::bench {
 
@@ -21,9 +24,18 @@ namespace {
 // One setting a line; what follows a # is for people.
 std::string read_costs(const std::string& path) {
   std::ifstream file(path);
-  if (!file) throw usage_error(fmt::format("--costs: '{}' is not a file that can be read", path));
+  if (!file || std::filesystem::is_directory(path))
+    throw usage_error(fmt::format("--costs: '{}' is not a file that can be read", path));
+  constexpr size_t bytes_max = 1 << 20;  // of lines without an end, too
+  std::string text(bytes_max, '\0');
+  file.read(text.data(), bytes_max);
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() == bytes_max)
+    throw usage_error(
+        fmt::format("--costs: '{}' is over {}, too long for a list of costs", path, show_size(bytes_max)));
   std::string list;
-  for (std::string line; std::getline(file, line);) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
     line.erase(std::min(line.size(), line.find('#')));
     const size_t begin = line.find_first_not_of(" \t\r");
     if (begin == std::string::npos) continue;
@@ -162,7 +174,11 @@ size_t find_command(const std::vector<std::string>& words) {
   outer.flag("--version", asked, "");
   outer.flag("-h,--help", asked, "");
   outer.parse(words);
-  return words.size() - outer.rest().size();
+  // In the words as typed: parse() glues a negative number to its option.
+  const std::vector<std::string>& parsed = outer.parsed_words();
+  size_t cut = 0;
+  for (size_t i = 0; i < parsed.size() - outer.rest().size(); i++) cut += parsed[i] == words[cut] ? 1 : 2;
+  return cut;
 }
 
 }  // namespace heddle::bench

@@ -11,6 +11,7 @@
 #include "bench_apps/common/environment.h"
 #include "bench_apps/common/errors.h"
 #include "bench_apps/common/interrupt.h"
+#include "bench_apps/common/machine_facts.h"
 #include "bench_apps/common/measure.h"
 #include "bench_apps/common/print.h"
 #include "bench_apps/common/progress.h"
@@ -28,7 +29,11 @@ void refuse_unsuitable(const common_options& o) {
   if (!o.on_host() && o.backend != "fibers")
     throw usage_error(
         fmt::format("--backend: '{}' is not fibers, all that runs on a virtual machine ({})", o.backend, o.machine));
+  if (o.pin_threads && o.backend == "fibers")
+    throw usage_error(
+        "--pin-threads: the backend is fibers, whose workers are always pinned; give --backend threads or both");
   choose_settings(o.settings_list());
+  facts_of(o.machine);
   if (o.on_host()) chosen_cpus(o.cpus, o.workers);
 }
 

@@ -80,14 +80,18 @@ int run_words(const std::vector<std::string>& words, std::span<const command> co
 
 int run_program(const std::vector<std::string>& words, std::span<const command> commands,
                 std::span<const app_kind> apps) {
-  const auto fail = [](int status, const char* what) {
+  const auto fail = [](int status, std::string_view what) {
     std::fflush(stdout);
-    std::fprintf(stderr, "heddle: %s\n", what);
+    if (what.starts_with("heddle: ")) what.remove_prefix(8);  // the library's messages name it themselves
+    fmt::print(stderr, "heddle: {}\n", what);
     return status;
   };
   try {
     warn_about_unknown_variables();
-    return run_words(words, commands, apps);
+    const int status = run_words(words, commands, apps);
+    // A full disk or a closed stdout shows here at the latest; what was asked for is lost, which is a failure.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw run_error("stdout: could not write all of the output");
+    return status;
   } catch (const usage_error& e) {
     return fail(exit_usage, e.what());
   } catch (const capability_error& e) {

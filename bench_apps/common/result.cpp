@@ -1,6 +1,7 @@
 #include "bench_apps/common/result.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cmath>
@@ -136,10 +137,30 @@ ordered_json to_json(const result_document& document) {
   return out;
 }
 
+namespace {
+
+// /dev/null, a pipe: written in place. Renaming a draft over it would replace the device by a file.
+bool is_special(const std::string& where) {
+  std::error_code unknown;
+  const auto kind = std::filesystem::status(where, unknown).type();
+  using std::filesystem::file_type;
+  return kind != file_type::regular && kind != file_type::not_found && kind != file_type::none;
+}
+
+void write_text(const std::string& text, const std::string& path) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) throw run_error(fmt::format("{}: could not write the result: {}", path, std::strerror(errno)));
+}
+
+}  // namespace
+
 bool can_write_json(const std::string& where) {
   if (where == "-") return true;
+  if (is_special(where)) return !std::filesystem::is_directory(where) && ::access(where.c_str(), W_OK) == 0;
   const std::string draft = where + ".part";
-  const bool possible = std::ofstream(draft).is_open() && !std::filesystem::is_directory(where);
+  const bool possible = std::ofstream(draft).is_open();
   std::remove(draft.c_str());
   return possible;
 }
@@ -153,11 +174,10 @@ void write_json(const ordered_json& document, const std::string& where) {
     return;
   }
   // Beside the target first: an interrupted write must not leave half a file under the name somebody reads.
+  if (is_special(where)) return write_text(text, where);
   const std::string draft = where + ".part";
-  std::ofstream file(draft, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file || std::rename(draft.c_str(), where.c_str()) != 0)
+  write_text(text, draft);
+  if (std::rename(draft.c_str(), where.c_str()) != 0)
     throw run_error(fmt::format("{}: could not write the result: {}", where, std::strerror(errno)));
 }
 

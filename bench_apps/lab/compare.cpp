@@ -18,6 +18,7 @@
 #include "bench_apps/common/environment.h"
 #include "bench_apps/common/errors.h"
 #include "bench_apps/common/interrupt.h"
+#include "bench_apps/common/machine_facts.h"
 #include "bench_apps/common/measure.h"
 #include "bench_apps/common/progress.h"
 #include "bench_apps/common/run_settings.h"
@@ -126,6 +127,7 @@ void refuse_unsuitable(const session& s) {
     throw usage_error("compare: one case is nothing to compare; give another --case, or --vary NAME=V1,V2");
   for (const case_plan& c : s.plan.cases) {
     choose_settings(s.settings_of(c));
+    facts_of(c.machine.value_or(s.common.machine));
     if (s.on_host(c)) chosen_cpus(c.cpus.value_or(s.common.cpus), c.workers.value_or(s.common.workers));
     if (!s.on_host(c) && c.backend.value_or(s.common.backend) == "threads")
       throw usage_error(

@@ -2,8 +2,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -156,4 +158,64 @@ TEST_CASE("program: formats") {
   CHECK(program(toy_words({"--format", "markdown"})).out.starts_with("|"));
   CHECK(program(toy_words({"--format", "lkml"})).status == exit_usage);
   CHECK(program({"toy", "--machine", "2x4", "--backend", "both"}).status == exit_usage);
+}
+
+TEST_CASE("program: output that cannot be written is a failure, and a device stays a device") {
+  std::fflush(stdout);
+  const int saved = dup(STDOUT_FILENO), full = open("/dev/full", O_WRONLY);
+  REQUIRE(full >= 0);
+  dup2(full, STDOUT_FILENO);
+  const int help = run_program({"help"}, {}, {});
+  dup2(saved, STDOUT_FILENO);
+  std::clearerr(stdout);
+  close(saved);
+  close(full);
+  CHECK(help == exit_failed);
+
+  const outcome lost = program(toy_words({"--json", "/dev/full"}));
+  CHECK(lost.status == exit_failed);
+  CHECK(lost.err.find("/dev/full: could not write the result") != std::string::npos);
+  CHECK(program(toy_words({"--json", "/dev/null"})).status == exit_done);
+  CHECK(std::filesystem::is_character_file("/dev/null"));
+  CHECK(std::filesystem::is_character_file("/dev/full"));
+}
+
+TEST_CASE("program: a refused value is named wherever it stands, before anything is printed") {
+  for (const auto& [words, said] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"toy", "--seed", "-1"}, "--seed: '-1' is not a whole number"},
+           {{"--seed", "-1", "toy"}, "--seed: '-1' is not a whole number"},
+           {{"toy", "--machine", "nosuch"}, "--machine: 'nosuch' is not host"},
+           {{"toy", "--pin-threads"}, "--pin-threads: "},
+           {{"toy", "--costs", "/"}, "--costs: '/' is not a file"},
+           {{"toy", "--costs", "/dev/zero"}, "--costs: '/dev/zero' is over 1MiB"}}) {
+    const outcome o = program(words);
+    CAPTURE(o.err);
+    CHECK(o.status == exit_usage);
+    CHECK(o.out.empty());
+    CHECK(o.err.starts_with("heddle: " + said));
+    CHECK(std::ranges::count(o.err, '\n') == 1);
+  }
+}
+
+TEST_CASE("program: a configuration file is read, and what it misspells is refused") {
+  const std::string path = "program_test.ini";
+  const auto with = [&](const std::string& text) {
+    std::ofstream(path) << text;
+    const outcome o = program({"toy", "--backend", "threads", "--config", path, "--json", "-"});
+    std::remove(path.c_str());
+    return o;
+  };
+  const outcome read = with("repeat = 2\nseed = 7\n");
+  REQUIRE(read.status == exit_done);
+  CHECK(nlohmann::json::parse(read.out)["cases"][0]["runs"][1]["seed"] == 8);
+  for (const char* text : {"repaet = 2\n",
+                           "\x7f"
+                           "ELF\n",
+                           "[a]\nb = 2\n"}) {
+    const outcome o = with(text);
+    CAPTURE(o.err);
+    CHECK(o.status == exit_usage);
+    CHECK(std::ranges::count(o.err, '\n') == 1);
+  }
+  CHECK(program({"toy", "--config", "no such file"}).status == exit_usage);
 }
