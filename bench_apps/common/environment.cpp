@@ -58,7 +58,8 @@ std::string kernel_name() {
 
 std::string cpu_model() { return cpuinfo("model name"); }
 
-bool under_hypervisor() { return (" " + cpuinfo("flags") + " ").find(" hypervisor ") != std::string::npos; }
+// By fmt: gcc 12 sees an overflow in libstdc++'s own `" " + string`.
+bool under_hypervisor() { return fmt::format(" {} ", cpuinfo("flags")).find(" hypervisor ") != std::string::npos; }
 
 nlohmann::ordered_json environment_record() {
   const auto quota = core::read_quota();

@@ -19,7 +19,16 @@ namespace heddle::core {
   X(stay_on_list, "L4: a waiter that timed out leaves without taking itself off the list")   \
   X(same_epoch, "L3: a wait does not open an epoch of its own")                              \
   X(end_by_load_and_store, "join: the end is a load and a store, not an exchange")           \
-  X(woken_takes_alone, "mutex: the woken waiter takes the lock as if nobody else waited")
+  X(woken_takes_alone, "mutex: the woken waiter takes the lock as if nobody else waited")    \
+  X(steal_by_store, "T2: a thief raises the tail by a plain store")                          \
+  X(same_version, "T2: a reset deque keeps the version of its word")                         \
+  X(claim_unlocked, "T2: a claimant does not lock the word")                                 \
+  X(pop_without_fence, "T4: the owner looks at the word before its head is visible")         \
+  X(leave_private, "T5: a fiber suspends and keeps its tasks to itself")                     \
+  X(park_beside_task, "T6: a worker parks without a look at the deques")                     \
+  X(wait_by_store, "T7: the parent installs itself by a plain store")                        \
+  X(outcome_by_store, "T7: the end of a task is a load and a store, not an exchange")        \
+  X(no_successor, "T8: whoever takes one of several tasks posts no successor")
 
 #define HEDDLE_NAME_OF(name, what) name,
 enum class mutant : uint8_t { none, HEDDLE_MUTANTS(HEDDLE_NAME_OF) count };

@@ -6,6 +6,7 @@
 
 #include "heddle/detail/errors.h"
 #include "runtime/base/check.h"
+#include "runtime/base/mutants.h"
 #include "runtime/sched/inbox.h"
 #include "runtime/sched/suspend.h"
 #include "runtime/sync/block.h"
@@ -41,8 +42,9 @@ constexpr uint32_t tail_of(uint64_t word) noexcept { return static_cast<uint16_t
 constexpr uint32_t split_of(uint64_t word) noexcept { return static_cast<uint16_t>(word >> 16); }
 constexpr bool is_locked(uint64_t word) noexcept { return (word & locked_bit) != 0; }
 // What follows `old`, unlocked: a thief that read a slot under an older version does not get it.
-constexpr uint64_t next_word(uint64_t old, uint32_t tail, uint32_t split) noexcept {
-  return (((old >> 32) + 1) << 32 & ~locked_bit) | uint64_t{split} << 16 | tail;
+inline uint64_t next_word(uint64_t old, uint32_t tail, uint32_t split) noexcept {
+  const uint64_t version = (old >> 32) + (is_planted(mutant::same_version) ? 0 : 1);
+  return (version << 32 & ~locked_bit) | uint64_t{split} << 16 | tail;
 }
 static_assert(deque_capacity < (1u << 16));
 constexpr bool has_public(uint64_t word) noexcept { return tail_of(word) < split_of(word); }
@@ -161,6 +163,11 @@ void recycle(scheduler& s, carrier& c, task_deque& d) noexcept {
     s.tasks.give(record_of(d));
 }
 
+// T4, where the gate did not keep claimants away.
+void publish_head(task_deque& d, uint32_t head) noexcept {
+  if (!is_planted(mutant::pop_without_fence)) d.head.exchange(head, seq_cst);
+}
+
 // T3. Only the owner, and only while the deque is listed.
 void open_gate(scheduler& s, carrier& c, task_deque& d) noexcept {
   if (c.tasks.load(relaxed) != &d || always_slow(s)) return;
@@ -187,7 +194,14 @@ bool share(machine& m, task_deque& d, uint32_t head) noexcept {
 
 // The task and its frame are gone after the exchange.
 void finish(task& t, uintptr_t entry, uintptr_t outcome) {
-  const uintptr_t old = t.word.exchange(outcome, acq_rel);
+  uintptr_t old = entry;
+  if (is_planted(mutant::outcome_by_store)) {
+    old = door(t.word).load(acquire);
+    interleave_point();
+    t.word.store(outcome, release);
+  } else {
+    old = door(t.word).exchange(outcome, acq_rel);
+  }
   if (old == entry) return;
   auto& parent = *reinterpret_cast<fiber_record*>(old & ~waiter_bit);
   carrier& c = *carrier_now();
@@ -214,7 +228,7 @@ void run_stolen(task& t) {
 
 // Until t, which somebody else has, has ended. Shutdown does not interrupt it: the task uses this very stack.
 void await(task& t) {
-  if (t.word.load(acquire) <= task_failed) return;
+  if (door(t.word).load(acquire) <= task_failed) return;
   carrier& c = *carrier_now();
   fiber_record& me = *c.running();
   const shielded no_refusal;
@@ -223,8 +237,14 @@ void await(task& t) {
   const uintptr_t word = t.word.load(relaxed);
   uintptr_t running = word;
   if (word > task_failed) t.saved = reinterpret_cast<task::entry>(word);
+  const uintptr_t waiter = reinterpret_cast<uintptr_t>(&me) | waiter_bit;
+  if (word > task_failed && is_planted(mutant::wait_by_store)) {
+    interleave_point();
+    t.word.store(waiter);
+    running = waiter;
+  }
   if (word > task_failed &&
-      t.word.compare_exchange_strong(running, reinterpret_cast<uintptr_t>(&me) | waiter_bit, acq_rel, acquire)) {
+      (running == waiter || door(t.word).compare_exchange_strong(running, waiter, acq_rel, acquire))) {
     w.count.add(counter::tasks_awaited);
     if (const switch_target to = next(*c.home, c, w, me); to.from) detail::switch_to(to);
   } else {
@@ -240,6 +260,10 @@ task* steal(task_deque& d) noexcept {
   uint64_t word = d.shared.load(acquire);
   while (has_public(word) && !is_locked(word)) {
     task* t = d.slots[tail_of(word)].load(relaxed);  // T2: ours only if the word is still the same
+    if (is_planted(mutant::steal_by_store)) {
+      d.shared.store(word + 1, release);
+      return t;
+    }
     if (d.shared.compare_exchange_weak(word, word + 1, acq_rel, acquire)) return t;
   }
   return nullptr;
@@ -248,9 +272,10 @@ task* steal(task_deque& d) noexcept {
 // T4: the owner is busy elsewhere, so half of what is his alone is taken over while he is kept out.
 task* take_over(scheduler& s, task_deque& d) noexcept {
   uint64_t word = d.shared.load(acquire);
+  const uint64_t lock = is_planted(mutant::claim_unlocked) ? 0 : locked_bit;
   do
     if (is_locked(word) || has_public(word)) return steal(d);
-  while (!d.shared.compare_exchange_weak(word, word | locked_bit, seq_cst, acquire));
+  while (!d.shared.compare_exchange_weak(word, word | lock, seq_cst, acquire));
   d.gate.store(gate_closed, seq_cst);
   if (!always_slow(s)) s.on->barrier(cpu_id::none);
   const uint32_t head = std::min(d.head.load(seq_cst), deque_capacity);
@@ -272,7 +297,8 @@ void thief_main(void* frame) {
   scheduler& s = *c.home;
   c.runs.load(relaxed)->count.add(counter::tasks_stolen);
   // T8: whoever finds more than it takes leaves a successor, before it runs what may block.
-  if (has_public(f.from->shared.load(relaxed))) start_here(s, c, new_thief(s, nullptr, *f.from));
+  if (has_public(f.from->shared.load(relaxed)) && !is_planted(mutant::no_successor))
+    start_here(s, c, new_thief(s, nullptr, *f.from));
   run_stolen(*t);
 }
 
@@ -304,6 +330,7 @@ void start_task(scheduler& s, void (*entry)(void*), void* argument) {
 }
 
 bool has_tasks(const task_deque& d) noexcept {
+  if (is_planted(mutant::park_beside_task)) return false;
   const uint64_t word = d.shared.load(seq_cst);
   return has_public(word) || std::min(d.head.load(seq_cst), deque_capacity) > split_of(word);
 }
@@ -318,6 +345,7 @@ void show_tasks(const carrier* c) noexcept { show(c ? c->tasks.load(relaxed) : n
   show(nullptr);
   w.tasks.store(nullptr, relaxed);
   d.gate.store(gate_closed, seq_cst);
+  if (is_planted(mutant::leave_private)) return;
   const uint32_t head = d.head.load(relaxed);
   uint64_t word = unlocked(*s.on, d);
   while (!d.shared.compare_exchange_weak(word, next_word(word, tail_of(word), head), seq_cst, seq_cst))
@@ -358,7 +386,8 @@ bool scheduler::steal_task(carrier& c, worker& w, bool patient) {
 
 // T6, before an idle worker parks: the next push of whoever runs comes by here.
 void scheduler::close_gates(worker& w) noexcept {
-  if (forks.load(seq_cst) == 0) return;  // whoever forks first finds its gate closed
+  if (forks.load(seq_cst) == 0 || is_planted(mutant::park_beside_task))
+    return;  // whoever forks first finds its gate closed
   for (cpu_id cpu : w.victims)
     if (task_deque* d = worker_of(cpu).tasks.load(acquire)) d->gate.store(gate_closed, seq_cst);
 }
@@ -410,7 +439,7 @@ using namespace heddle::core;
     start_here(s, c, new_thief(s, &t, *d));
     return nullptr;
   }
-  d->head.exchange(head, seq_cst);  // T4
+  publish_head(*d, head);
   if (share(*s.on, *d, head)) {
     open_gate(s, c, *d);
     if (somebody_idles(s, *c.runs.load(relaxed)) && has_public(d->shared.load(relaxed))) send_thief(s, c, *d);
@@ -430,7 +459,7 @@ using namespace heddle::core;
   scheduler& s = *c.home;
   if (s.simulated) s.on->point(op::fork);
   const uint32_t h = d->head.load(relaxed);
-  d->head.exchange(h, seq_cst);  // T4
+  publish_head(*d, h);
   const bool listed = c.tasks.load(relaxed) == d;
   uint64_t word = unlocked(*s.on, *d);
   for (;;) {

@@ -29,9 +29,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-enum class verdict : int { fine, lost, twice, too_early, unfair, broken };
+enum class verdict : int { fine, lost, twice, too_early, unfair, broken, beside };
 constexpr const char* verdict_names[] = {
-    "fine", "a fiber never came back", "two in a mutex", "a wait ended early", "a permit was lost", "a sum is wrong"};
+    "fine",           "a fiber never came back", "two in a mutex", "a wait ended early", "a permit was lost",
+    "a sum is wrong", "a task was left to wait"};
 
 // What the fibers of one run share.
 struct table {
@@ -64,8 +65,60 @@ void in_timed_wait(table& t, rng& chance) {
   if (heddle::this_fiber::now() < began + wait) t.report(verdict::too_early);
 }
 
+// Tasks nested in tasks: each runs once. Some leaves suspend, so that deques leave with their fibers.
+int count_tasks(int depth, uint64_t dice) {
+  if (depth == 0) {
+    if (dice % 5 == 0) heddle::this_fiber::yield();
+    if (dice % 3 == 0) heddle::this_fiber::burn(std::chrono::nanoseconds(dice % 2'000));
+    return 1;
+  }
+  int here = 0, there = 0;
+  const auto less = [&](int& sum, uint64_t salt) { sum = count_tasks(depth - 1, rng(dice + salt).next()); };
+  heddle::invoke([&] { less(here, 1); }, [&] { less(there, 2); });
+  return here + there;
+}
+
+// Tasks that wait for each other and for their parent's own call, one of them for another in a ring.
+void in_waiting_tasks(rng& chance) {
+  heddle::counting_semaphore<> go[3] = {heddle::counting_semaphore<>{0}, heddle::counting_semaphore<>{0},
+                                        heddle::counting_semaphore<>{0}};
+  const int first = static_cast<int>(chance.below(3));
+  const auto link = [&](int i) {
+    return [&go, i, first] {
+      if (i != first) go[i].acquire();
+      go[(i + 1) % 3].release();
+    };
+  };
+  heddle::invoke(link(0), link(1), link(2));
+}
+
+// Whoever forks and then computes for long does not keep its tasks from workers that have nothing to do: not the first, which is
+// public at once, nor the one behind it. Alone on its machine: the others are at their end.
+void beside_idle_worker(table& t, rng& chance) {
+  for (int round = 0; round < 6; round++) {
+    heddle::spawn([] { heddle::this_fiber::burn(500ns); }).join();
+    heddle::this_fiber::burn(std::chrono::nanoseconds(chance.below(3'000)));
+    std::atomic<int> begun{0};
+    bool late = false;
+    heddle::invoke(
+        [&] {
+          if (begun.load() < 2) heddle::this_fiber::burn(1ms);
+          late = begun.load() < 2;
+        },
+        [&] { begun++; }, [&] { begun++; });
+    if (late) t.report(verdict::beside);
+  }
+}
+
 void one_step(table& t, rng& chance) {
-  switch (chance.below(9)) {
+  switch (chance.below(12)) {
+    case 9:
+    case 10:
+      if (const int depth = 1 + static_cast<int>(chance.below(3)); count_tasks(depth, chance.next()) != 1 << depth)
+        t.report(verdict::broken);
+      return;
+    case 11:
+      return in_waiting_tasks(chance);
     case 0:
       return heddle::this_fiber::yield();
     case 1:
@@ -124,6 +177,9 @@ verdict run_one(uint64_t seed) {
       // Its stack holds what the others use: nothing of this process is of use any more.
       return t->found != verdict::fine ? t->found : verdict::lost;
     }
+  if (auto last = rt->spawn([t, own = rng(seed)]() mutable { beside_idle_worker(*t, own); });
+      !last.join_until(std::chrono::steady_clock::now() + 20ms))
+    return verdict::lost;
   rt.reset();
   return t->found;
 }

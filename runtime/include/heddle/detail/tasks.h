@@ -10,7 +10,20 @@
 #include <new>
 #include <utility>
 
+#if defined(HEDDLE_INTERLEAVE)
+#include "runtime/base/atomic.h"
+#endif
+
 namespace heddle::detail {
+
+// A word of a deque. Inside the library's own build that tries interleavings it goes through the runtime's door.
+#if defined(HEDDLE_INTERLEAVE)
+template <class T>
+using shared_word = core::atomic<T>;
+#else
+template <class T>
+using shared_word = std::atomic<T>;
+#endif
 
 // A task lies in the frame of whoever forks it. `word`: its entry; then, once it was stolen, perhaps who waits for its end; then
 // how it ended (T7).
@@ -35,11 +48,11 @@ inline constexpr uint32_t gate_closed = UINT32_MAX;
 
 // Tasks [tail, split) are for everybody, [split, head) the owner's alone; tail and split share a word.
 struct task_deque {
-  std::atomic<uint32_t> head{0};                        // T1: the owner's
-  alignas(64) std::atomic<uint32_t> gate{gate_closed};  // T3: at or above it the owner needs to ask nobody
-  alignas(64) std::atomic<uint64_t> shared{0};          // T2
+  shared_word<uint32_t> head{0};                        // T1: the owner's
+  alignas(64) shared_word<uint32_t> gate{gate_closed};  // T3: at or above it the owner needs to ask nobody
+  alignas(64) shared_word<uint64_t> shared{0};          // T2
   alignas(64)
-      std::atomic<task*> slots[deque_capacity + 1] = {};  // one more than may be used: the push looks after it wrote
+      shared_word<task*> slots[deque_capacity + 1] = {};  // one more than may be used: the push looks after it wrote
 };
 
 // Out of line. The deque on which it lies now; null: it became a fiber.
