@@ -46,6 +46,13 @@ void scheduler::monitor_main() {
       any = any || moved[i] || v.state.load(relaxed) != cpu_state::parked || v.inbox.load(relaxed);
     }
     nap = any ? shortest : std::min(nap * 2, nap_max);
+    // Fibers that compute for long between two operations leave the countdown with too much to count: timers would wait for its end.
+    const int64_t now = on->now().count();
+    for (const auto& w : workers)
+      if (carrier& c = *w->on.load(acquire); w->state.load(relaxed) == cpu_state::running &&
+                                             now - c.last_tick.load(relaxed) > shortest.count() &&
+                                             !(c.attention.load(relaxed) & att_tick))
+        c.attention.fetch_or(att_tick, seq_cst);
     if (rule.stall_rescue)
       for (size_t i = 0; i < workers.size(); i++)
         // One that was parked until a moment ago is on its way to a new wake-up: that is no standing still.

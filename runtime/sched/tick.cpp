@@ -34,7 +34,8 @@ void slow_enter(carrier& c, op kind) {
     s.answer_request(*w);
     s.answer_pull(*w);
   }
-  const bool due = c.countdown.load(relaxed) < 0;
+  const bool due = c.countdown.load(relaxed) < 0 || (seen & att_tick);
+  if (seen & att_tick) c.attention.fetch_and(~att_tick, seq_cst);
   if (seen & att_io) c.attention.fetch_and(~att_io, seq_cst);
   if (due) s.tick(c, *w);
   if (due || (seen & att_io))
@@ -68,7 +69,7 @@ void scheduler::tick(carrier& c, worker& w) {
   const int64_t since = now - c.last_tick.load(relaxed);
   close_window(c, w, now, true);
   if (since > 2 * rule.tick_ns)
-    c.refill = std::max(1, c.refill / 2);
+    c.refill = static_cast<int32_t>(std::max<int64_t>(1, c.refill * rule.tick_ns / since));
   else if (since < rule.tick_ns)
     c.refill = c.refill * 2;
   // The inbox has its turn at least every fair_interval operations (9.4).

@@ -43,6 +43,7 @@ enum attention_bits : uint32_t {
   att_gone = 16,    // dispossessed: hand the fiber over and become a spare
   att_cancel = 32,  // shutdown: waits throw
   att_io = 128,     // somebody posted to the port (64: bracket.h)
+  att_tick = 256,   // the monitor finds that it has not ticked for long: its operations have become rare
 };
 
 inline constexpr uint32_t window_segments = 64;
