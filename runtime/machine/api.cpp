@@ -1,4 +1,5 @@
 // heddle/machine.h's calls: on a fiber its machine's, on a plain thread the host's.
+#include "heddle/fiber.h"
 #include "heddle/machine.h"
 #include "runtime/machine/host.h"
 #include "runtime/machine/work.h"
@@ -8,15 +9,28 @@ namespace heddle::this_fiber {
 
 using namespace heddle::core;
 
+namespace {
+
+// Work was cut short (preempt=on): here is what the kernel does at a tick and at an interrupt, and then perhaps a switch.
+void offer_cpu() {
+  note_interrupt();
+  if (should_yield()) yield();
+}
+
+}  // namespace
+
 void burn(std::chrono::nanoseconds duration, size_t own_bytes) {
   if (core::machine* m = machine_of_this_thread())
-    m->burn(duration, own_bytes);
+    while ((duration = m->burn(duration, own_bytes)).count() > 0) offer_cpu();
   else
     work_for(duration);
 }
 
 void burn_until(std::chrono::nanoseconds time) {
-  if (core::machine* m = machine_of_this_thread()) return m->burn_until(time);
+  if (core::machine* m = machine_of_this_thread()) {
+    while (!m->burn_until(time)) offer_cpu();
+    return;
+  }
   while (steady_now() < time) relax_cpu();
 }
 

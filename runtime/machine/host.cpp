@@ -121,9 +121,13 @@ class host final : public machine {
   void relax() noexcept override { relax_cpu(); }
   void poll(nanos) noexcept override { relax_cpu(); }
   void look(cpu_id) noexcept override {}
-  void burn(nanos duration, size_t) override { work_for(duration); }
-  void burn_until(nanos time) override {
+  nanos burn(nanos duration, size_t) override {
+    work_for(duration);
+    return nanos{0};
+  }
+  bool burn_until(nanos time) override {
     while (steady_now() < time) relax_cpu();
+    return true;
   }
   void touch(void* object, size_t bytes, access how) override { touch_memory(object, bytes, how == access::write); }
 

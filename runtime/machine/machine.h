@@ -65,9 +65,12 @@ class machine {
   // `cpu` polls and has something new in its inbox. On the host it sees that by itself, and nobody calls this.
   virtual void look(cpu_id cpu) noexcept = 0;
   // Work of a calibrated length; own_bytes is the working set it drags along (virtual machine only).
-  virtual void burn(nanos duration, size_t own_bytes) = 0;
-  // Spins until the clock says so: finishes on time although others ran meanwhile.
-  virtual void burn_until(nanos time) = 0;
+  // What is left of it: nothing, except where it was cut short for the scheduler to have a look (preempt=on).
+  virtual nanos burn(nanos duration, size_t own_bytes) = 0;
+  // Spins until the clock says so: finishes on time although others ran meanwhile. False: cut short likewise.
+  virtual bool burn_until(nanos time) = 0;
+  // What `cpu` works on is cut short: something came that may want its place.
+  virtual void interrupt(cpu_id) noexcept {}
   // A memory access that communicates.
   virtual void touch(void* object, size_t bytes, access how) = 0;
   // Every plain access before this call is seen by whoever runs on `cpu` (none: on all cpus of the process), and the other

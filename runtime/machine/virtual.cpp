@@ -48,6 +48,7 @@ struct cpu_strand : strand {
   int64_t pace = 100;         // percent of the time that it would take alone
   int64_t paced_at = 0;       // since when
   int64_t left = 0;           // at that time, at full speed
+  int64_t cut_at = 0;         // when it is interrupted, if it has not ended before
   int64_t next_noise = 0;
 };
 
@@ -131,18 +132,33 @@ class virtual_machine final : public machine {
     if (strands_[who].polls) wake(who, me().at + cost_.wake_polling + (on_cpu() ? caches_.line(here(), cpu) : 0));
   }
 
-  void burn(nanos duration, size_t own_bytes) override {
+  nanos burn(nanos duration, size_t own_bytes) override {
     note(event::burn);
     const int64_t asked = std::max<int64_t>(0, duration.count());
-    if (!on_cpu()) return advance(asked);
+    if (!on_cpu()) {
+      advance(asked);
+      return nanos{0};
+    }
     if (own_bytes == 0 && asked > 0) own_bytes = cost_.working_set_bytes;
     const fiber_record& fiber = *this_carrier()->running();
-    work(spread(asked) * 1024 / cpus_.at(here()).capacity + caches_.refill(&fiber, fiber.id, here(), own_bytes), false);
+    const int64_t capacity = cpus_.at(here()).capacity;
+    const int64_t amount = spread(asked) * 1024 / capacity + caches_.refill(&fiber, fiber.id, here(), own_bytes);
+    return nanos{work(amount, false) * capacity / 1024};
   }
-  void burn_until(nanos time) override {
+  bool burn_until(nanos time) override {
     note(event::burn);
     const int64_t left = std::max<int64_t>(0, time.count() - me().at);
-    on_cpu() ? work(left, true) : advance(left);
+    if (on_cpu()) return work(left, true) == 0;
+    advance(left);
+    return true;
+  }
+  void interrupt(cpu_id cpu) noexcept override {
+    const auto who = static_cast<uint32_t>(index_of(cpu));
+    cpu_strand& s = strands_[who];
+    const int64_t at = me().at + rule_.vm_resched_ns;
+    if (!rule_.preempt || !s.works || who == current_ || at >= s.cut_at) return;
+    s.cut_at = at;
+    if (at < queue_.time_of(who)) queue_.move({std::max(at, s.at), order_++, who});
   }
   void touch(void* object, size_t bytes, access how) override {
     note(event::touch);
@@ -372,22 +388,25 @@ class virtual_machine final : public machine {
 
   // ---- work (V4)
 
-  void work(int64_t amount, bool by_the_clock) noexcept {
+  // What is left of it when it was cut short: at the next tick, or by an interrupt.
+  int64_t work(int64_t amount, bool by_the_clock) noexcept {
     cpu_strand& s = me();
     if (!by_the_clock) amount += stolen(s, amount);
     s.left = amount;
     s.paced_at = s.at;
     s.works = true;
+    s.cut_at = rule_.preempt ? s.at + rule_.tick_ns : std::numeric_limits<int64_t>::max();
     s.by_the_clock = by_the_clock;
     repace_siblings(s.at);
     s.pace = by_the_clock ? 100 : pace_of(current_);
-    const int64_t end = s.at + amount * s.pace / 100;
+    const int64_t end = std::min(s.at + amount * s.pace / 100, s.cut_at);
     if (goes_on(end))
       s.at = end;
     else
       requeue(end, true);
     s.works = false;
     repace_siblings(s.at);
+    return s.at < s.cut_at ? 0 : std::max<int64_t>(0, s.left - (s.at - s.paced_at) * 100 / s.pace);
   }
   int64_t pace_of(uint32_t who) const noexcept {
     if (cost_.smt_pct == 100) return 100;
@@ -409,7 +428,7 @@ class virtual_machine final : public machine {
     s.left = std::max<int64_t>(0, s.left - (now - s.paced_at) * 100 / s.pace);
     s.paced_at = now;
     s.pace = pace;
-    queue_.move({now + s.left * pace / 100, order_++, who});
+    queue_.move({std::min(now + s.left * pace / 100, std::max(now, s.cut_at)), order_++, who});
   }
   // noise: what daemons take of a piece of work.
   int64_t stolen(cpu_strand& s, int64_t amount) noexcept {

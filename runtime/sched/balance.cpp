@@ -39,6 +39,7 @@ void scheduler::ask(worker& w, const balance_plan& plan, int64_t now) noexcept {
     return;
   }
   victim.on.load(acquire)->attention.fetch_or(att_request, seq_cst);
+  if (preempts) on->interrupt(victim.cpu);
 }
 
 // False: the victim has taken the request and is about to answer it.

@@ -19,6 +19,7 @@ void push_inbox(worker& to, waitable* first, waitable* last) noexcept {
     if (to.state.compare_exchange_strong(seen, cpu_state::polling, seq_cst)) to.home->unpark(to);
   } else if (seen == cpu_state::running && old == nullptr) {
     to.on.load(acquire)->attention.fetch_or(att_inbox, seq_cst);
+    if (__builtin_expect(to.home->preempts, 0)) to.home->on->interrupt(to.cpu);
   } else if (to.home->simulated) {
     to.home->on->look(to.cpu);
   }

@@ -94,6 +94,7 @@ scheduler::scheduler(scheduler_options options)
       shutdown_deadline(options.shutdown_deadline),
       seed(options.seed) {
   simulated = on->is_virtual();
+  preempts = simulated && options.initial.preempt;
   if (simulated && options.initial.fault_stack > 0) pool.fail_after(static_cast<uint64_t>(options.initial.fault_stack));
   HEDDLE_ASSERT(cpus.cpu_count() > 0 && cpus.cpu_count() <= std::numeric_limits<int16_t>::max());
   snapshots.push_back(std::make_unique<const settings>(options.initial));

@@ -155,6 +155,7 @@ class scheduler {
   bool leaked = false;
   scheduler* abandoned_before = nullptr;
   bool simulated = false;  // on the virtual machine
+  bool preempts = false;   // there, and its cpus can be interrupted
 
   worker& worker_of(cpu_id cpu) const noexcept { return *workers[index_of(cpu)]; }
   idle_set& idle_set_of(const worker& w) const noexcept { return idle_sets[w.hood]; }

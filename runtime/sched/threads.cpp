@@ -50,6 +50,12 @@ bool wait_thread(thread_waiter& t, nanos deadline) noexcept {
   return m ? m->wait(t.word, 0, deadline) : futex_wait(t.word, 0, deadline);
 }
 
+void note_interrupt() noexcept {
+  carrier* c = carrier_now();
+  if (c && c->home->on->now().count() - c->last_tick.load(relaxed) >= c->home->rules.load(relaxed)->tick_ns)
+    c->countdown.store(0, relaxed);
+}
+
 void notify_word(std::atomic<uint32_t>& word) noexcept {
   machine* m = machine_of_this_thread();
   if (m && m->is_virtual())

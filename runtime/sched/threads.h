@@ -20,6 +20,8 @@ inline constexpr const char* deadlock_text =
 
 void drive_by_this_thread(machine* m) noexcept;
 machine* machine_of_this_thread() noexcept;
+// The running fiber's work was cut short: its next operation ticks if it is time to.
+void note_interrupt() noexcept;
 void notify_word(std::atomic<uint32_t>& word) noexcept;
 
 }  // namespace heddle::core

@@ -10,16 +10,12 @@
 #include <new>
 #include <utility>
 
-#if defined(HEDDLE_INTERLEAVE)
-#include "runtime/base/atomic.h"
-#endif
-
 namespace heddle::detail {
 
-// A word of a deque. Inside the library's own build that tries interleavings it goes through the runtime's door.
-#if defined(HEDDLE_INTERLEAVE)
+// A word of a deque. The library's own build that tries interleavings names another template.
+#if defined(HEDDLE_SHARED_WORD)
 template <class T>
-using shared_word = core::atomic<T>;
+using shared_word = HEDDLE_SHARED_WORD<T>;
 #else
 template <class T>
 using shared_word = std::atomic<T>;
