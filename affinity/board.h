@@ -7,6 +7,8 @@
 // B3 An LLC row is shared by its CPUs; each field says who writes it.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -24,11 +26,17 @@ struct alignas(cache_line) board_row {
   atomic<uint32_t> nr{0};             // runnable fibers, the running one included
   atomic<uint32_t> movable{0};        // queued fibers that may leave
   atomic<uint32_t> nr_idle_class{0};  // of nr
-  atomic<uint32_t> load_instant{0};   // sum of queued weights now, saturating
+  atomic<int32_t> extra_weight{0};    // of these fibers, beyond what as many of nice 0 weigh
   atomic<int64_t> idle_since{0};      // ns; 0: not idle, or the period is not to be counted (3.5)
   atomic<int64_t> avg_idle{1'000'000};
   atomic<int64_t> max_idle_balance_cost{500'000};
   atomic<int64_t> busy_until{0};  // reserved for the monitor: when the current segment started
+
+  // The sum of queued weights now: of nr, so that plain fibers, which come and go fastest, need no second store.
+  uint32_t weight_now() const noexcept {
+    const int64_t weight = int64_t{nr.load(relaxed)} * 1024 + extra_weight.load(relaxed);
+    return static_cast<uint32_t>(std::clamp<int64_t>(weight, 0, UINT32_MAX));
+  }
 
   // B1, written at ticks only: the averages of balancer/pelt.h, saturating, and how far they were accounted. A parked CPU
   // leaves them as they were; who reads them ages them.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "affinity/placement.h"
+
 namespace heddle::core {
 namespace {
 
@@ -124,21 +126,21 @@ void idle_marks::count_busy() noexcept {
 
 void idle_marks::offer_core(const settings& set) noexcept {
   if (!board_.machine().has_smt()) return;
-  if (set.idle_core_id) offer_core_id();
-  if (llc_.has_idle_cores.load(relaxed) != 0 || !core_idles(cpu_)) return;
+  if (set.idle_core_id) offer_core_id(set);
+  if (llc_.has_idle_cores.load(relaxed) != 0 || !core_idles(set, cpu_)) return;
   llc_.has_idle_cores.store(1, relaxed);
   shared_writes_++;
 }
 
-void idle_marks::offer_core_id() noexcept {
+void idle_marks::offer_core_id(const settings& set) noexcept {
   const int32_t stored = llc_.idle_core.load(relaxed);
   if (stored >= 0) return;
   int32_t offered = idle_core_none;
-  if (core_idles(cpu_)) {
+  if (core_idles(set, cpu_)) {
     offered = static_cast<int32_t>(board_.machine().core_of(cpu_).lowest());
   } else {
     for (cpu_id other : board_.machine().llc_of(cpu_))
-      if (board_.machine().core_of(other).lowest() == other && core_idles(other)) {
+      if (board_.machine().core_of(other).lowest() == other && core_idles(set, other)) {
         offered = static_cast<int32_t>(other);
         break;
       }
@@ -155,10 +157,8 @@ void idle_marks::withdraw_core() noexcept {
   if (llc_.idle_core.compare_exchange_strong(stored, idle_core_unknown, relaxed)) shared_writes_++;
 }
 
-bool idle_marks::core_idles(cpu_id cpu) const noexcept {
-  for (cpu_id sibling : board_.machine().core_of(cpu))
-    if (!board_.idle(sibling)) return false;
-  return true;
+bool idle_marks::core_idles(const settings& set, cpu_id cpu) const noexcept {
+  return core_idle(board_.machine(), board_, set, cpu);
 }
 
 int64_t next_avg_idle(avg_idle_form_t form, int64_t avg, int64_t sample, int64_t cap) noexcept {

@@ -50,9 +50,9 @@ class idle_marks {
   void count_idle() noexcept;
   void count_busy() noexcept;
   void offer_core(const settings& set) noexcept;
-  void offer_core_id() noexcept;
+  void offer_core_id(const settings& set) noexcept;
   void withdraw_core() noexcept;
-  bool core_idles(cpu_id cpu) const noexcept;
+  bool core_idles(const settings& set, cpu_id cpu) const noexcept;
 
   board& board_;
   cpu_id cpu_;

@@ -13,6 +13,7 @@ bool idle_by_mask_and_row(const policy_view& v, cpu_id cpu) noexcept {
 }
 
 bool idle_core_of(const policy_view& v, cpu_id cpu) noexcept {
+  if (!v.set.smt_ignore_foreign && v.machine.at(cpu).foreign_sibling) return false;
   for (cpu_id sibling : v.machine.core_of(cpu))
     if (!idle_by_mask_and_row(v, sibling)) return false;
   return true;

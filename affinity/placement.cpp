@@ -8,7 +8,7 @@ namespace {
 uint32_t stored_load(const board_row& row, load_metric_t metric) noexcept {
   switch (metric) {
     case load_metric_t::instant:
-      return row.load_instant.load(relaxed);
+      return row.weight_now();
     case load_metric_t::runnable_load:
       return row.runnable_load.load(relaxed);
     case load_metric_t::load_avg:

@@ -54,6 +54,11 @@ inline constexpr size_t wake_reason_count = static_cast<size_t>(wake_reason::wak
 inline constexpr size_t affine_reason_count = static_cast<size_t>(affine_reason::wa_undecided) + 1;
 std::string_view to_string(wake_reason reason) noexcept;
 std::string_view to_string(affine_reason reason) noexcept;
+// The search began at the waker's CPU, or in its LLC.
+constexpr bool pulls(affine_reason r) noexcept {
+  return r == affine_reason::wa_idle_this || r == affine_reason::wa_sync || r == affine_reason::wa_idler ||
+         r == affine_reason::wa_weight_this;
+}
 
 struct placement {
   cpu_id cpu = cpu_id::none;
@@ -73,6 +78,7 @@ struct wake_memory {
   uint32_t flips = 0;  // how often the partner it wakes changed, decaying
   uint32_t last_wakee = 0;
   cpu_id recent = cpu_id::none;  // the CPU before the previous one
+  uint32_t util_est = 0;         // balancer/util_est.h: the mechanism's, placements get its verdict in fiber_load
 };
 static_assert(sizeof(wake_memory) <= 32);
 
@@ -125,11 +131,14 @@ inline bool free_for(const policy_view& v, const wakeup& w, cpu_id cpu) noexcept
   return v.board.idle(cpu) || (v.set.idle_class_free && !w.idle_class && v.board.only_idle_class(cpu));
 }
 
-inline bool core_idle(const policy_view& v, cpu_id cpu) noexcept {
-  for (cpu_id sibling : v.machine.core_of(cpu))
-    if (!v.board.idle(sibling)) return false;
+// Every hardware thread of its core idles, as far as we may know (1.7).
+inline bool core_idle(const topology& machine, const board& state, const settings& set, cpu_id cpu) noexcept {
+  if (!set.smt_ignore_foreign && machine.at(cpu).foreign_sibling) return false;
+  for (cpu_id sibling : machine.core_of(cpu))
+    if (!state.idle(sibling)) return false;
   return true;
 }
+inline bool core_idle(const policy_view& v, cpu_id cpu) noexcept { return core_idle(v.machine, v.board, v.set, cpu); }
 
 // A fiber fits where a fifth of the capacity would stay over.
 inline bool fits(int64_t util, int64_t capacity) noexcept { return util * 1280 < capacity * 1024; }

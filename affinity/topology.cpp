@@ -90,7 +90,10 @@ topology assemble(machine_facts facts, std::string name) {
 
 topology restricted(const topology& machine, const cpu_set& keep) {
   machine_facts facts{{}, machine.llc_caches, machine.node_os_ids, machine.distances};
-  for (cpu_id c : keep& machine.all()) facts.cpus.push_back(machine.at(c));
+  for (cpu_id c : keep& machine.all()) {
+    facts.cpus.push_back(machine.at(c));
+    for (cpu_id sibling : machine.core_of(c)) facts.cpus.back().foreign_sibling |= !keep.has(sibling);
+  }
   topology rest = assemble(std::move(facts), machine.name);
   rest.this_system = machine.this_system;
   rest.offline_count = machine.offline_count;

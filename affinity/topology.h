@@ -22,6 +22,7 @@ struct topology {
     int package = 0;
     int kind = 0;         // CPU kind, least efficient... fastest, as hwloc ranks them; 0 where there is one kind
     int capacity = 1024;  // kernel units: the fastest kind has 1024
+    bool foreign_sibling = false;  // its core has a hardware thread that is not among `cpus`
   };
   struct cache {
     int level = 0;  // 0: no cache is known, the LLC is assumed to be what package and node share

@@ -16,7 +16,7 @@ bool smt(const group_stats& g) noexcept { return (g.flags & df_share_capacity) !
 uint64_t load_of(const board_row& row, load_metric_t metric) noexcept {
   switch (metric) {
     case load_metric_t::instant:
-      return row.load_instant.load(relaxed);
+      return row.weight_now();
     case load_metric_t::runnable_load:
       return row.runnable_load.load(relaxed);
     case load_metric_t::load_avg:
@@ -106,7 +106,7 @@ cpu_signals signals_of(const topology& machine, const board& state, const settin
                        nanos now) noexcept {
   const board_row& row = state.row(cpu);
   cpu_signals s{.load = load_of(row, set.load_metric),
-                .instant = row.load_instant.load(relaxed),
+                .instant = row.weight_now(),
                 .util = row.util_avg.load(relaxed),
                 .runnable = row.runnable_avg.load(relaxed),
                 .capacity = static_cast<uint64_t>(machine.at(cpu).capacity),

@@ -40,19 +40,21 @@ detach_reason detach_pass::consider(const candidate& f) noexcept {
   if (outcome_.offered >= limit_) return detach_reason::looked_enough;
   outcome_.offered++;
 
-  if (f.allowed != nullptr && !f.allowed->has(plan_.to)) {
+  if (f.pinned || (f.allowed != nullptr && !f.allowed->has(plan_.to))) {
     outcome_.pinned++;
-    if (!valid(outcome_.alternative) && plan_.how != puller::newly_idle)
+    if (!f.pinned && !valid(outcome_.alternative) && plan_.how != puller::newly_idle)
       for (cpu_id cpu : *neighbours_)
         if (cpu != plan_.to && f.allowed->has(cpu)) outcome_.alternative = cpu;
     return detach_reason::pinned;
   }
   if (f.running) return detach_reason::running;
-  if (!plan_.hot_may_move && hot(f)) {
+  const bool is_hot = hot(f);
+  if (!plan_.hot_may_move && is_hot) {
     outcome_.hot++;
     return detach_reason::hot;
   }
   if (const detach_reason r = fits(f); r != detach_reason::take) return r;
+  if (is_hot) outcome_.moved_hot++;
 
   const uint64_t cost = plan_.kind == pull_kind::load   ? std::max<uint64_t>(f.load, 1)
                         : plan_.kind == pull_kind::util ? std::max<uint64_t>(f.util, 1)

@@ -15,6 +15,7 @@ struct candidate {
   uint64_t util = 0;
   nanos last_ran{0};                 // when its present or last segment started
   const cpu_set* allowed = nullptr;  // null: anywhere
+  bool pinned = false;               // to the CPU it is on
   bool running = false;
   bool idle_class = false;
   bool buddy = false;  // the fiber in the slot
@@ -43,7 +44,8 @@ struct pull_outcome {
   uint64_t left = 0;  // of the amount
   uint32_t moved = 0;
   uint32_t offered = 0;
-  uint32_t hot = 0;
+  uint32_t hot = 0;        // refused
+  uint32_t moved_hot = 0;  // moved all the same
   uint32_t pinned = 0;
   cpu_id alternative = cpu_id::none;  // a CPU of the puller's group where a pinned one may run
 

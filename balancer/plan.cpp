@@ -1,16 +1,11 @@
 #include "balancer/plan.h"
 
+#include "affinity/placement.h"
 #include "balancer/busiest.h"
 #include "balancer/classic.h"
 
 namespace heddle::core {
 namespace {
-
-bool whole_core_idle(const balance_world& w, cpu_id cpu) noexcept {
-  for (cpu_id sibling : w.machine.core_of(cpu))
-    if (!w.state.idle(sibling)) return false;
-  return true;
-}
 
 cpu_id designated(const balance_world& w, const sched_domain& level) noexcept {
   const cpu_set& mask = level.group(0).balance_mask;
@@ -18,7 +13,7 @@ cpu_id designated(const balance_world& w, const sched_domain& level) noexcept {
   cpu_id half_idle = cpu_id::none;
   for (cpu_id cpu : mask) {
     if (!w.state.idle(cpu)) continue;
-    if (!by_core || whole_core_idle(w, cpu)) return cpu;
+    if (!by_core || core_idle(w.machine, w.state, w.set, cpu)) return cpu;
     if (!valid(half_idle)) half_idle = cpu;
   }
   return valid(half_idle) ? half_idle : mask.lowest();

@@ -96,6 +96,7 @@ void declare_runs(arguments& args, common_options& o) {
   args.duration("--warmup", o.warmup, {}, "time before recording starts");
   args.count("--seed", o.seed, seeds, "run i uses seed N+i");
   args.text("--json", o.json, "the result as JSON; '-' is stdout, and then nothing else goes there");
+  args.text("--schedstat", o.schedstat, "the runs' counters in the layout of /proc/schedstat (one app, fibers)");
   args.choice("--format", o.format, {"table", "original", "csv", "markdown", "lkml", "benchstat"},
               "how results are printed");
   args.choice("--progress", o.progress, {"auto", "always", "never"}, "a progress line on stderr for anything over 2 s");

@@ -24,7 +24,8 @@ struct common_options {
   nanos warmup{0};
   int64_t seed = 1;
 
-  std::string json;  // empty: none; "-": stdout, and nothing else there
+  std::string json;       // empty: none; "-": stdout, and nothing else there
+  std::string schedstat;  // empty: none; else a file for counters in the layout of /proc/schedstat
   std::string format = "table";
   bool pin_threads = false;  // backend threads: one CPU each instead of floating
   std::string progress = "auto";

@@ -26,6 +26,10 @@ void refuse_unsuitable(const common_options& o) {
         "--format: '{}' is not a format of one app (table, original, csv, markdown); it is compare's", o.format));
   if (!o.json.empty() && !can_write_json(o.json))
     throw usage_error(fmt::format("--json: '{}' is not a file that can be written", o.json));
+  if (!o.schedstat.empty() && o.backend == "threads")
+    throw usage_error("--schedstat: the backend is threads, which the kernel counts in /proc/schedstat");
+  if (!o.schedstat.empty() && (o.schedstat == "-" || !can_write_json(o.schedstat)))
+    throw usage_error(fmt::format("--schedstat: '{}' is not a file that can be written", o.schedstat));
   if (!o.on_host() && o.backend != "fibers")
     throw usage_error(
         fmt::format("--backend: '{}' is not fibers, all that runs on a virtual machine ({})", o.backend, o.machine));
@@ -74,6 +78,14 @@ std::string header(const invocation& typed, const common_options& o, const calib
   line("seed", o.repeat > 1 ? fmt::format("{} to {}", o.seed, o.seed + o.repeat - 1) : std::to_string(o.seed));
   if (work != nullptr) line("work", fmt::format("{:.3f} ns per iteration", work->ns_per_iteration()));
   return text + "\n";
+}
+
+// One run's counters after the other's, as one reads the kernel's file again and again.
+std::string schedstat_of(const result_document& document) {
+  std::string text;
+  for (const result_case& one : document.cases)
+    for (const run_result& run : one.runs) text += run.schedstat;
+  return text;
 }
 
 void print_results(app& what, const common_options& o, const result_document& document) {
@@ -143,6 +155,7 @@ int run_app(const app_kind& kind, const invocation& typed) {
     }
   if (!o.json_on_stdout()) print_results(*what, o, document);
   if (!o.json.empty()) write_json(to_json(document), o.json);
+  if (!o.schedstat.empty()) write_result(schedstat_of(document), o.schedstat);
   if (document.ended == ending::failed) fmt::print(stderr, "heddle: {}: {}\n", kind.name, document.error);
   return status_of(document);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <sstream>
 #include <stdexcept>
 #include <system_error>
 
@@ -107,6 +108,9 @@ void fiber_backend::describe(run_result& result) const {
   record_settings(result, settings_);
   const auto counters = runtime_->stats().counters;
   for (const auto& [name, count] : counters) result.counters[name] = static_cast<int64_t>(count);
+  std::ostringstream schedstat;
+  runtime_->schedstat(schedstat);
+  result.schedstat = schedstat.str();
   if (const std::string shares = placement_shares(counters); !shares.empty())
     result.notes.push_back("wake-ups placed: " + shares);
 }

@@ -167,7 +167,10 @@ bool can_write_json(const std::string& where) {
 
 void write_json(const ordered_json& document, const std::string& where) {
   // Names that came from a user's file may not be UTF-8; a result file must be JSON all the same.
-  const std::string text = document.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  write_result(document.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n", where);
+}
+
+void write_result(const std::string& text, const std::string& where) {
   if (where == "-") {
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
       throw run_error("stdout: could not write the result");

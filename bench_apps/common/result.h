@@ -58,6 +58,7 @@ struct run_result {
   std::string error;            // why it failed
   std::vector<metric> metrics;  // the first is the one people look at first
   std::map<std::string, int64_t> counters;
+  std::string schedstat;  // its counters in the layout of /proc/schedstat (--schedstat); no part of the result file
   std::vector<std::string> notes;    // what a reader must know to trust the figures
   std::optional<double> operations;  // what cpu_us_per_op divides by
 
@@ -101,5 +102,7 @@ ordered_json to_json(const result_document& document);
 bool can_write_json(const std::string& where);
 // Writes the document to a file, or to stdout for "-". Throws run_error when the file cannot be written.
 void write_json(const ordered_json& document, const std::string& where);
+// Any text, the same way: whole or not at all.
+void write_result(const std::string& text, const std::string& where);
 
 }  // namespace heddle::bench

@@ -139,6 +139,8 @@ void refuse_unsuitable(const session& s) {
             "--case: '{}' and '{}' are the same run on a virtual machine; give one another seed=", d.name, c.name));
     }
   }
+  if (!s.common.schedstat.empty())
+    throw usage_error("--schedstat: compare has no place for it; run each case by itself");
   if (s.common.format == "original")
     throw usage_error("--format: 'original' is not a format of compare (lkml, table, csv, markdown, benchstat)");
 }

@@ -200,6 +200,7 @@ int run_micro(const invocation& typed) {
   }
   if (want.list) return std::fputs(figure_list().c_str(), stdout), exit_done;
   what.check();
+  if (!o.schedstat.empty()) throw usage_error("--schedstat: micro has no place for it; give it to an app");
   if (o.backend != "fibers")
     throw usage_error(fmt::format("--backend: '{}' is not fibers; micro measures heddle itself", o.backend));
   if (o.format != "table" && o.format != "csv" && o.format != "markdown")

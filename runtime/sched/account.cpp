@@ -7,6 +7,7 @@
 //    (settle), so a switch costs no average.
 // A3 A cpu's average needs no list of members: it is the average of what was runnable here. Blocked members decay within it; what
 //    leaves by migration is taken off through `gone`, what arrives is attached.
+#include "balancer/util_est.h"
 #include "runtime/sched/inbox.h"
 #include "runtime/sched/scheduler.h"
 #include "runtime/sched/wait.h"
@@ -19,7 +20,8 @@ void publish(worker& w) noexcept {
   w.row->load_avg.store(narrow(w.load.avg.load_avg), relaxed);
   w.row->runnable_avg.store(narrow(w.load.avg.runnable_avg), relaxed);
   w.row->util_avg.store(narrow(w.load.avg.util_avg), relaxed);
-  w.row->runnable_load.store(narrow(w.load.avg.load_avg), relaxed);
+  // What sleeps here does not count in it: it is not kept fiber by fiber, but an idle cpu has nothing else (2.7, INV-P9).
+  w.row->runnable_load.store(w.row->nr.load(relaxed) != 0 ? narrow(w.load.avg.load_avg) : 0, relaxed);
   w.row->load_stamp.store(w.load.avg.last.count(), relaxed);
 }
 
@@ -51,8 +53,8 @@ void scheduler::close_window(carrier& c, worker& w, int64_t now, bool with_runni
   w.load.nr = nr;
   const int64_t weight = std::max<int64_t>(0, int64_t{nr} * pelt::nice_0_weight + w.order.extra_weight);
   w.load.weight_sum = static_cast<uint64_t>(weight);
-  w.row->load_instant.store(static_cast<uint32_t>(std::min<int64_t>(weight, UINT32_MAX)), relaxed);
   if (pelt::update(w.load, w.gone, nanos{now}, pelt::full_scale, static_cast<int>(rule.pelt_shift))) publish(w);
+  if (nr == 0) w.row->runnable_load.store(0, relaxed);
 }
 
 // Idling ended at `now`: that time was nobody's.
@@ -60,33 +62,53 @@ void scheduler::skip_idle_time(carrier& c, worker& w, int64_t now) noexcept {
   const settings& rule = *rules.load(acquire);
   c.segments = 0;
   c.last_tick.store(now, relaxed);
+  w.watched_until = now;
   if (rule.accounting == accounting_t::off) return;
   w.load.nr = w.load.weight_sum = 0;
-  w.row->load_instant.store(0, relaxed);
   if (pelt::update(w.load, w.gone, nanos{now}, 0, static_cast<int>(rule.pelt_shift))) publish(w);
 }
 
 // A2. The fiber is in our hands: claimed, running here, or in our queue.
-void scheduler::settle(fiber_record& f, nanos now) noexcept {
+// `woken`: its wait has just ended.
+void scheduler::settle(fiber_record& f, nanos now, bool woken) noexcept {
   const settings& rule = *rules.load(acquire);
   const int shift = static_cast<int>(rule.pelt_shift);
   const nanos ran{f.unaccounted_ns.exchange(0, relaxed)};
+  const nanos since{f.wait_since.load(relaxed)};
   if (f.load.last == nanos{0}) {  // its first time: assumed heavy (policy-reference 2.5)
     const board_row& row = *worker_of(to_cpu(static_cast<size_t>(f.cpu))).row;
     pelt::queue first, in_phase;
     first.avg.util_avg = row.util_avg.load(relaxed);
     first.avg.load_avg = row.load_avg.load(relaxed);
-    in_phase.avg.last = now - ran;
+    in_phase.avg.last = (woken ? std::min(since, now) : now) - ran;
     pelt::start(f.load, (f.flags & ff_special) != 0 ? f.fair.weight : pelt::nice_0_weight, first);
     pelt::attach(in_phase, f.load, false, shift);  // for the sums that belong to these averages
   }
   if (f.load.last == pelt::detached) f.load.last = now;
   const uint64_t word = f.wait_state.load(relaxed);
   const bool waited = phase_of(word) == wait_phase::waiting || phase_of(word) == wait_phase::notified;
-  const nanos since{f.wait_since.load(relaxed)};
-  const nanos until = waited && since > f.load.last && since < now ? since : now;
+  nanos until = waited && since > f.load.last && since < now ? since : now;
+  // The wait's stamp may be a tick early, from before it was last woken. It ran for so long at least.
+  if (woken) until = std::min(now, std::max(since, f.load.last + ran));
   pelt::update_window(f.load, f.load.last, until, ran, shift);
+  if (woken) f.wake.util_est = next_util_est(f.wake.util_est, f.load.util_avg);
   if (until < now) pelt::update(f.load, now, pelt::blocked, shift);
+}
+
+// What a parked cpu says of its load, as of now (policy-reference 2.6). On the board only: it may be waking up, and its averages are
+// its own. False: nothing is left to age.
+bool scheduler::age_parked(worker& w, nanos now) noexcept {
+  board_row& row = *w.row;
+  const int shift = static_cast<int>(rules.load(acquire)->pelt_shift);
+  const nanos stamp{row.load_stamp.load(relaxed)};
+  uint32_t left = 0;
+  for (atomic<uint32_t>* average : {&row.load_avg, &row.runnable_avg, &row.util_avg}) {
+    const auto aged = static_cast<uint32_t>(pelt::aged(average->load(relaxed), stamp, now, shift));
+    average->store(aged, relaxed);
+    left |= aged;
+  }
+  row.load_stamp.store(now.count(), relaxed);
+  return left != 0;
 }
 
 // A fiber leaves `from` for another cpu: A3.

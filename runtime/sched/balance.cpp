@@ -7,6 +7,7 @@
 #include "balancer/nohz.h"
 #include "balancer/periodic.h"
 #include "runtime/sched/inbox.h"
+#include "runtime/sched/offer.h"
 #include "runtime/sched/run_queue.h"
 #include "runtime/sched/scheduler.h"
 
@@ -21,6 +22,25 @@ void charge_pass(scheduler& s, const worker& w, const balance_plan& plan) noexce
   if (!s.simulated || plan.over()) return;
   const auto chain = s.domains.chain(w.cpu);
   if (plan.level < chain.size()) s.charge(chore::balance, w.cpu, chain[plan.level].span().count());
+}
+
+// Each answer is counted, by its reason and for its level.
+void note(worker& w, const balance_plan& plan) noexcept {
+  w.reasons.add(plan.reason);
+  if (plan.level < w.levels->levels.size()) w.level_counts[plan.level].note(plan);
+}
+
+balance_plan reported(const balance_world& view, worker& w, const balance_plan& plan, nanos now) noexcept {
+  w.level_counts[plan.level].note(plan, w.pull.outcome);
+  balance_plan next = report(view, *w.levels, w.cpu, plan, w.pull.outcome, now);
+  next.level = plan.level;  // it speaks of the same one
+  return next;
+}
+
+// A search's time since `before` was spent on the plan's level.
+nanos note_time(worker& w, const balance_plan& plan, nanos before, nanos now) noexcept {
+  bump(w.level_counts[plan.level].by[static_cast<size_t>(puller::newly_idle)].ns, (now - before).count());
+  return now;
 }
 
 }  // namespace
@@ -59,7 +79,7 @@ void scheduler::balance(worker& w, int64_t now) noexcept {
       if (now - w.pull.asked_at < patience_ticks * rule.tick_ns || !withdraw(w)) return;
     }
     w.pull.open = false;
-    plan = report(view, *w.levels, w.cpu, w.pull.plan, w.pull.outcome, nanos{now});
+    plan = reported(view, w, w.pull.plan, nanos{now});
   } else {
     if (nanos{now} < w.levels->next_balance) return;
     w.count.add(counter::balance_runs);
@@ -67,7 +87,7 @@ void scheduler::balance(worker& w, int64_t now) noexcept {
     charge_pass(*this, w, plan);
   }
   for (;; plan = balance_tick(view, *w.levels, w.cpu, puller::busy, nanos{now}), charge_pass(*this, w, plan)) {
-    w.reasons.add(plan.reason);
+    note(w, plan);
     if (plan.pull()) {
       w.count.add(counter::balance_moved);
       w.pull.open = true;
@@ -83,26 +103,39 @@ bool scheduler::newidle(worker& w) noexcept {
   const settings& rule = *rules.load(acquire);
   if (!rule.newidle || w.pull.open) return false;
   const balance_world view = world(rule);
-  w.count.add(counter::newidle_tried);
   const nanos began = on->now();
+  nanos now = began;
   balance_plan plan = newidle_next(view, *w.levels, w.cpu, began, w.random.next());
+  if (plan.over()) {
+    note(w, plan);
+    w.count.add(counter::newidle_gated);
+    return w.inbox.load(relaxed) != nullptr;
+  }
+  w.count.add(counter::newidle_tried);
   for (;;) {
     charge_pass(*this, w, plan);
-    w.reasons.add(plan.reason);
+    note(w, plan);
     if (plan.pull()) {
       ask(w, plan, on->now().count());
       while (!w.pull.answered.load(acquire)) {
         if (on->now().count() - w.pull.asked_at > rule.claim_after_ns && withdraw(w)) break;
         on->relax();
       }
-      plan = newidle_report(view, *w.levels, w.cpu, plan, w.pull.outcome, on->now(), w.random.next());
+      w.level_counts[plan.level].note(plan, w.pull.outcome);
+      now = note_time(w, plan, now, on->now());
+      const uint8_t level = plan.level;
+      plan = newidle_report(view, *w.levels, w.cpu, plan, w.pull.outcome, now, w.random.next());
+      if (!plan.over()) plan.level = level;
       continue;
     }
     if (plan.over() || plan.reason == balance_reason::work_arrived) break;
-    plan = newidle_next(view, *w.levels, w.cpu, on->now(), w.random.next());
+    now = note_time(w, plan, now, on->now());
+    plan = newidle_next(view, *w.levels, w.cpu, now, w.random.next());
   }
   w.count.add(counter::newidle_ns, static_cast<uint64_t>((on->now() - began).count()));
   w.row->max_idle_balance_cost.store(w.levels->max_idle_cost.count(), relaxed);
+  for (size_t i = 0; i < w.levels->levels.size(); i++)
+    w.level_counts[i].newidle_cost.store(static_cast<uint64_t>(w.levels->levels[i].newidle.max_cost.count()), relaxed);
   const bool won = w.inbox.load(relaxed) != nullptr;
   if (won) {
     w.count.add(counter::newidle_won);
@@ -119,7 +152,7 @@ void scheduler::balance_idle(worker& w) noexcept {
   w.count.add(counter::balance_runs);
   balance_plan plan = balance_tick(view, *w.levels, w.cpu, puller::idle, on->now());
   for (;;) {
-    w.reasons.add(plan.reason);
+    note(w, plan);
     if (plan.pull()) {
       w.count.add(counter::balance_moved);
       ask(w, plan, on->now().count());
@@ -127,7 +160,7 @@ void scheduler::balance_idle(worker& w) noexcept {
         if (on->now().count() - w.pull.asked_at > rule.claim_after_ns && withdraw(w)) break;
         on->relax();
       }
-      plan = report(view, *w.levels, w.cpu, plan, w.pull.outcome, on->now());
+      plan = reported(view, w, plan, on->now());
       continue;
     }
     if (plan.push()) said.row(plan.from).push_to.store(1 + static_cast<uint32_t>(plan.to), relaxed);
@@ -138,7 +171,10 @@ void scheduler::balance_idle(worker& w) noexcept {
 
 // Kicked: on behalf of all that are parked, itself last (7.9). Their state is theirs, so each is claimed; they sleep meanwhile.
 void scheduler::balance_for_parked(worker& w) noexcept {
-  const balance_world view = world(*rules.load(acquire));
+  const settings& rule = *rules.load(acquire);
+  const balance_world view = world(rule);
+  const bool ages = rule.blocked_decay == blocked_decay_t::ilb;
+  bool blocked = false;
   nohz_walk walk(w.cpu);
   for (cpu_id cpu = walk.next(view); valid(cpu) && !w.inbox.load(relaxed); cpu = walk.next(view)) {
     worker& other = worker_of(cpu);
@@ -149,9 +185,13 @@ void scheduler::balance_for_parked(worker& w) noexcept {
     if (other.state.load(relaxed) != cpu_state::parked) continue;
     carrier* c = claim_worker(*on, other);
     if (!c) continue;
-    if (other.state.load(relaxed) == cpu_state::parked) balance_idle(other);
+    if (other.state.load(relaxed) == cpu_state::parked) {
+      if (ages) blocked |= age_parked(other, on->now());
+      balance_idle(other);
+    }
     unclaim(*c);
   }
+  if (ages && !blocked) balancing->has_blocked.store(false, relaxed);
 }
 
 // The victim's side, with its queue in hand: what the plan wants and the policy lets go.
@@ -164,19 +204,13 @@ void scheduler::answer_pull(worker& v) noexcept {
   const balance_plan& plan = thief->pull.plan;
   const auto chain_of = domains.chain(plan.to);
   detach_pass pass(rule, plan, chain_of[plan.level].group(0).span, v.row->nr.load(relaxed), now);
-  bool over = false;
   uint32_t taken = 0;
-  waitable* list = core::detach(v, UINT32_MAX, false, taken, [&](waitable& x) {
-    if (over) return false;
-    fiber_record& f = *as_fiber(&x);
-    settle(f, now);
-    const detach_reason r = pass.consider({.load = f.load.load_avg,
-                                           .util = f.load.util_avg,
-                                           .last_ran = nanos{f.last_ran_ns.load(relaxed)},
-                                           .allowed = f.allowed});
-    over = detach_pass::over(r);
-    return r == detach_reason::take;
+  const bool slot_too = rule.slot_stealable == slot_stealable_t::yes;
+  waitable* list = core::detach(v, UINT32_MAX, slot_too, taken, [&](waitable& x) {
+    settle(*as_fiber(&x), now);
+    return offered(rule, v, pass, x);
   });
+  v.count.add(counter::hot_skipped, pass.outcome().hot);
   for (waitable* f = list; f; f = f->next) leave_load(v, *as_fiber(f), now);
   v.count.add(counter::stolen_from, taken);
   v.count.add(plan.how == puller::newly_idle ? counter::moved_by_newidle : counter::moved_by_balance, taken);
@@ -186,15 +220,19 @@ void scheduler::answer_pull(worker& v) noexcept {
   thief->pull.answered.store(1, release);
 }
 
-// An active push asked for by somebody's balance: one queued fiber goes there. (A running fiber cannot be stopped here.)
+// An active push asked for by somebody's balance: one queued fiber goes there, and where none may, the running one at its next
+// yield (pick_yield, pick_pushed): nobody can be stopped here.
 void scheduler::honour_push(worker& w) noexcept {
+  w.push_at_yield = 0;  // what nobody took up in a tick has lapsed
   const uint32_t to = w.row->push_to.load(relaxed);
   if (to == 0) return;
   w.row->push_to.store(0, relaxed);
   uint32_t taken = 0;
-  if (waitable* list = core::detach(w, 1, false, taken, [](waitable&) { return true; })) {
+  if (waitable* list = core::detach(w, 1, false, taken, if_movable)) {
     w.count.add(counter::moved_by_push, taken);
     send(worker_of(to_cpu(to - 1)), list);
+  } else {
+    w.push_at_yield = to;
   }
 }
 

@@ -112,6 +112,7 @@ scheduler::scheduler(scheduler_options options)
     copy_settings(*w, options.initial);
     c->account.emplace(options.initial.accounting, nanos{options.initial.tick_ns});
     w->levels.emplace(domains, options.initial, w->cpu, on->now());
+    w->level_counts = std::make_unique<level_counters[]>(w->levels->levels.size());
     w->marks.emplace(said, w->cpu, options.initial);
     w->on.store(c.get(), relaxed);
     c->runs.store(w.get(), relaxed);

@@ -6,6 +6,8 @@
 // O2 The list stays in order of arrival. Who is next is searched at each pick among the oldest `looked_at`: a heap would have to be
 //    kept in order by everybody who takes fibers out of the middle. Beyond that many, fairness is by turns.
 // O3 The running fiber is charged when it gives up its cpu and at ticks, by the clock: nobody else has it then.
+#include <algorithm>
+
 #include "runtime/sched/run_queue.h"
 #include "runtime/sched/scheduler.h"
 #include "runtime/sched/suspend.h"
@@ -95,6 +97,8 @@ void count_special(worker& w, const waitable& f, int sign) noexcept {
   if ((f.flags & ff_special) == 0) return;
   const fiber_record& fiber = static_cast<const fiber_record&>(f);
   w.order.extra_weight += sign * (int64_t{fiber.fair.weight} - pelt::nice_0_weight);
+  w.row->extra_weight.store(static_cast<int32_t>(std::clamp<int64_t>(w.order.extra_weight, INT32_MIN, INT32_MAX)),
+                            relaxed);
   if (f.flags & ff_idle_class) bump(w.row->nr_idle_class, sign);
 }
 

@@ -105,15 +105,22 @@ inline waitable* pop_special(worker& w, waitable& from) noexcept {
   return pop(w, from, false);
 }
 
-// Removes from one list what `take(fiber)` accepts, oldest (coldest) first, and appends it at out_end.
-template <class Take>
+// What a queue's owner does with a fiber that somebody asks for. `stop`: with this one and all behind it.
+enum class offer { keep, take, stop };
+inline offer if_movable(waitable& f) noexcept { return may_leave(f) ? offer::take : offer::keep; }
+
+// Removes from one list what `ask(fiber)` gives away, oldest (coldest) first, and appends it at out_end. Asked about pinned fibers
+// too, whose number may matter to a plan; they must be kept.
+template <class Ask>
 uint32_t detach_from(worker& w, waitable*& head, waitable*& tail, uint32_t want, waitable**& out_end,
-                     Take&& take) noexcept {
+                     Ask&& ask) noexcept {
   waitable* keep_tail = nullptr;
   waitable** link = &head;
   uint32_t taken = 0;
   while (waitable* f = *link) {
-    if (taken < want && may_leave(*f) && take(*f)) {
+    const offer answer = taken < want ? ask(*f) : offer::stop;
+    if (answer == offer::stop) break;  // the rest stays, its tail too
+    if (answer == offer::take) {
       *link = f->next;
       *out_end = f;
       out_end = &f->next;
@@ -124,18 +131,18 @@ uint32_t detach_from(worker& w, waitable*& head, waitable*& tail, uint32_t want,
       link = &f->next;
     }
   }
-  tail = keep_tail;
+  if (*link == nullptr) tail = keep_tail;
   bump(w.row->movable, -static_cast<int32_t>(taken));
   return taken;
 }
 
 // The same from all of the queue, until it has `want`. The slot only where with_slot; the idle class last.
-template <class Take>
-waitable* detach(worker& w, uint32_t want, bool with_slot, uint32_t& taken, Take&& take) noexcept {
+template <class Ask>
+waitable* detach(worker& w, uint32_t want, bool with_slot, uint32_t& taken, Ask&& ask) noexcept {
   waitable* out = nullptr;
   waitable** out_end = &out;
-  taken = detach_from(w, w.head, w.tail, want, out_end, take);
-  if (waitable* f = w.slot.load(relaxed); f && with_slot && taken < want && may_leave(*f) && take(*f)) {
+  taken = detach_from(w, w.head, w.tail, want, out_end, ask);
+  if (waitable* f = w.slot.load(relaxed); f && with_slot && taken < want && ask(*f) == offer::take) {
     w.slot.store(nullptr, relaxed);
     *out_end = f;
     out_end = &f->next;
@@ -143,7 +150,7 @@ waitable* detach(worker& w, uint32_t want, bool with_slot, uint32_t& taken, Take
     taken++;
   }
   if (__builtin_expect(w.order.idle_head != nullptr, 0))
-    taken += detach_from(w, w.order.idle_head, w.order.idle_tail, want - taken, out_end, take);
+    taken += detach_from(w, w.order.idle_head, w.order.idle_tail, want - taken, out_end, ask);
   *out_end = nullptr;
   bump(w.row->nr, -static_cast<int32_t>(taken));
   return out;

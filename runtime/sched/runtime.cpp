@@ -13,6 +13,7 @@
 #include "runtime/fiber/overflow.h"
 #include "runtime/machine/host.h"
 #include "runtime/machine/virtual.h"
+#include "runtime/sched/schedstat.h"
 #include "runtime/sched/scheduler.h"
 #include "runtime/sched/threads.h"
 #include "runtime/sync/block.h"
@@ -151,6 +152,14 @@ runtime_stats runtime::stats() const {
     out.counters["burst"] += r.burst.load(relaxed);
     out.counters["probes"] += r.probes.load(relaxed);
     out.counters["lost_races"] += r.lost_races.load(relaxed);
+    out.counters["searches"] += r.searches.load(relaxed);
+    out.counters["searches_failed"] += r.searches_failed.load(relaxed);
+    for (size_t i = 0; i < reach_count; i++) {
+      out.counters[std::string("woken_") + reach_names[i]] += r.woken[i].load(relaxed);
+      out.counters[std::string("pulled_") + reach_names[i]] += r.pulled[i].load(relaxed);
+      out.counters[std::string("migrations_") + reach_names[i]] += r.migrated[i].load(relaxed);
+    }
+    count_levels(*w, out.counters);
   }
   out.counters["spawned"] += scheduler_->outside_spawned.load(relaxed);
   out.counters["rescues"] += scheduler_->rescues.load(relaxed);
@@ -159,6 +168,8 @@ runtime_stats runtime::stats() const {
   out.workers = workers();
   return out;
 }
+
+void runtime::schedstat(std::ostream& out) const { write_schedstat(*scheduler_, out); }
 
 void runtime::dump(std::ostream& out) const {
   const int64_t now = scheduler_->on->now().count();

@@ -42,6 +42,13 @@ struct stuck_fiber {
   std::string name, state, waiting_on;
 };
 
+// What a waker does next, as far as its primitive knows (setting sync_hint).
+enum class waker_intent : uint8_t {
+  goes_on,
+  writes,  // it handed a message over: the kernel takes that for a sync wake-up, though the writer may well go on
+  leaves   // it gives up its cpu right after this: it blocks, or ends
+};
+
 class scheduler {
  public:
   explicit scheduler(scheduler_options options);
@@ -70,10 +77,10 @@ class scheduler {
 
   // ---- wake.cpp: a claimed fiber becomes ready
   // Inside c's bracket. Null: queued here. Else the worker to push to, after leave.
-  worker* ready(carrier& c, worker& w, fiber_record& f) noexcept;
+  worker* ready(carrier& c, worker& w, fiber_record& f, waker_intent intent = waker_intent::goes_on) noexcept;
   // Outside any bracket of this scheduler (plain threads, other schedulers' carriers).
   void ready_from_outside(fiber_record& f) noexcept;
-  worker* place_ready(carrier& c, worker& w, fiber_record& f) noexcept;
+  worker* place_ready(carrier& c, worker& w, fiber_record& f, waker_intent intent) noexcept;
   placement place_claimed(const wakeup& k, reason_counters& reasons) noexcept;
   worker* place_outside(fiber_record& f) noexcept;
   void chain(worker& w) noexcept;
@@ -107,7 +114,8 @@ class scheduler {
   void kick_idle(worker& w, int64_t now) noexcept;
   void close_window(carrier& c, worker& w, int64_t now, bool with_running) noexcept;  // account.cpp
   void skip_idle_time(carrier& c, worker& w, int64_t now) noexcept;
-  void settle(fiber_record& f, nanos now) noexcept;
+  void settle(fiber_record& f, nanos now, bool woken = false) noexcept;
+  bool age_parked(worker& w, nanos now) noexcept;
   void leave_load(worker& from, fiber_record& f, nanos now) noexcept;
   void fire_timers(worker& w, nanos now) noexcept;
   void monitor_main();

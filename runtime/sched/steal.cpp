@@ -5,8 +5,12 @@
 // S3 A claimant only removes (B5); under the claim it also empties the inbox and takes due timers, since their owner is stuck.
 // S4 The slot, the inbox and timers are taken only from a worker that stood still for claim_after_ns: they are about to be
 //    served by an owner that moves.
+// S5 What is cache-hot stays (7.6) until the thief has been refused cache_nice_tries times in a row, as in a balance: two fibers
+//    that yield to each other are always hot, and must not keep an idle cpu waiting for ever. Under a claim nothing is hot: what
+//    waits behind a fiber that stands still would only wait on.
 #include "balancer/victims.h"
 #include "runtime/sched/inbox.h"
+#include "runtime/sched/offer.h"
 #include "runtime/sched/run_queue.h"
 #include "runtime/sched/scheduler.h"
 #include "runtime/sched/wait.h"
@@ -42,9 +46,9 @@ bool scheduler::search(carrier& c, worker& w) {
 
 bool scheduler::ask_or_claim(worker& thief, worker& v) {
   if (v.state.load(relaxed) != cpu_state::running) return false;
-  const bool list = v.row->movable.load(relaxed) > 0;
-  const bool slot = v.slot.load(relaxed) != nullptr && v.slot_movable.load(relaxed) != 0;
   const settings& rule = *rules.load(acquire);
+  const bool slot = v.slot.load(relaxed) != nullptr && v.slot_movable.load(relaxed) != 0;
+  const bool list = v.row->movable.load(relaxed) > 0 || (slot && rule.slot_stealable == slot_stealable_t::yes);
   const int64_t began = on->now().count();
   if (!list && !(slot && rule.slot_stealable != slot_stealable_t::no) && v.next_timer.load(relaxed) > began &&
       !v.inbox.load(relaxed))
@@ -78,7 +82,7 @@ bool scheduler::ask_or_claim(worker& thief, worker& v) {
   if (!c) return false;
   uint32_t taken = 0;
   timer_message* moving = nullptr;
-  const uint32_t half = (v.row->movable.load(relaxed) + 1) / 2;
+  const uint32_t half = (v.row->movable.load(relaxed) + (slot ? 1 : 0) + 1) / 2;
   waitable* loot = strip(v, half, false, taken, moving);
   unclaim(*c);
   if (!loot) {
@@ -96,14 +100,35 @@ void scheduler::answer_request(worker& w) noexcept {
   if (!thief) return;
   charge(chore::queue, w.cpu);
   const settings& rule = *rules.load(acquire);
-  const uint32_t want =
-      std::min(steal_count(rule, w.row->movable.load(relaxed)), static_cast<uint32_t>(rule.nr_migrate));
+  const bool slot_too = rule.slot_stealable == slot_stealable_t::yes;
+  const uint32_t waiting = w.row->movable.load(relaxed) + (slot_too && w.slot_movable.load(relaxed) != 0 ? 1 : 0);
+  const uint32_t want = std::min(steal_count(rule, waiting), static_cast<uint32_t>(rule.nr_migrate));
+  const bool near = cpus.at(w.cpu).core == cpus.at(thief->cpu).core;
+  const bool same_llc = cpus.share_llc(w.cpu, thief->cpu);
+  const int64_t tries = same_llc ? rule.cache_nice_tries_llc : rule.cache_nice_tries_numa;
+  const nanos now = on->now();
+  detach_pass pass(rule,
+                   {.from = w.cpu,
+                    .to = thief->cpu,
+                    .amount = want,
+                    .at_most = want,
+                    .kind = pull_kind::task,
+                    .how = puller::newly_idle,
+                    .hot_may_move = near || thief->refused > tries},
+                   cpus.core_of(thief->cpu), w.row->nr.load(relaxed), now);
   uint32_t taken = 0;
-  if (waitable* list = core::detach(w, want, false, taken, [](waitable&) { return true; })) {
+  if (waitable* list = core::detach(w, want, slot_too, taken, [&](waitable& f) { return offered(rule, w, pass, f); })) {
     w.count.add(counter::answered);
     w.count.add(counter::stolen_from, taken);
     w.count.add(counter::moved_by_steal, taken);
     send(*thief, list);
+  }
+  // S5. The thief waits for `answered` and reads it then.
+  if (taken == 0 && pass.outcome().hot > 0) {
+    thief->refused++;
+    w.count.add(counter::hot_skipped, pass.outcome().hot);
+  } else {
+    thief->refused = 0;
   }
   thief->answered.store(1, release);
 }
@@ -112,8 +137,7 @@ void scheduler::answer_request(worker& w) noexcept {
 // rest of the timers too, as a message. What may not leave stays in order: in the queue of a carrier that is in a fiber, which comes
 // back through its bracket; else it goes back by inbox push (B5).
 waitable* scheduler::strip(worker& v, uint32_t want, bool timers_move, uint32_t& taken, timer_message*& moving) {
-  waitable* out = core::detach(v, want, rules.load(acquire)->slot_stealable != slot_stealable_t::no, taken,
-                               [](waitable&) { return true; });
+  waitable* out = core::detach(v, want, rules.load(acquire)->slot_stealable != slot_stealable_t::no, taken, if_movable);
   waitable** end = &out;
   while (*end) end = &(*end)->next;
   const carrier& c = *v.on.load(relaxed);

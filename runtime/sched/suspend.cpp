@@ -2,6 +2,7 @@
 #include "runtime/sched/suspend.h"
 
 #include <stdexcept>
+#include <utility>
 
 #include "heddle/detail/runtime.h"
 #include "runtime/base/check.h"
@@ -47,6 +48,31 @@ namespace heddle::detail {
 
 using namespace heddle::core;
 
+namespace {
+
+// A balance elsewhere asked for the fiber that runs here alone: it takes the place of its yield (sched/balance.cpp, honour_push).
+// Published before it is saved, as one that blocks is: F1.
+[[gnu::noinline]] switch_target pick_pushed(carrier& c, worker& w, fiber_record& me) {
+  scheduler& s = *c.home;
+  const cpu_id to = to_cpu(std::exchange(w.push_at_yield, 0) - 1);
+  if (!may_leave(me) || !s.said.idle(to)) {  // it has found work meanwhile
+    leave(c);
+    return nowhere;
+  }
+  const nanos now = s.on->now();
+  s.settle(me, now);
+  s.leave_load(w, me, now);
+  if (w.ordered) charge_running(w);
+  if (special(w, me)) take_out(w, me);
+  bump(w.row->nr, -1);
+  w.count.add(counter::moved_by_push);
+  me.sp.store(nullptr, relaxed);
+  push_inbox(s.worker_of(to), &me);
+  return commit(c, w, me, c.idle);
+}
+
+}  // namespace
+
 [[gnu::noinline]] switch_target pick_yield() {
   carrier* c = this_carrier();
   if (__builtin_expect(!c, 0)) return pick_yield_thread();
@@ -57,6 +83,7 @@ using namespace heddle::core;
   waitable* n = pop(w, me, true);
   if (!n && (me.flags & ff_idle_class) != 0) n = pop_idle_class(w);
   if (!n) {
+    if (__builtin_expect(w.push_at_yield != 0, 0)) return pick_pushed(*c, w, *c->running());
     leave(*c);
     return nowhere;
   }
@@ -148,7 +175,7 @@ bool claim_joiner(waitable& j, uint64_t wait, const carrier& by) noexcept {
       // The joiner's epoch was published with the pointer; a joiner that was cancelled or timed out has moved on. An untimed
       // one of our own scheduler is claimed plainly (wait.h, L3).
       if (claim_joiner(j, me.joiner_wait, *c))
-        if (worker* to = s.ready(*c, w, *as_fiber(&j))) push_inbox(*to, &j);
+        if (worker* to = s.ready(*c, w, *as_fiber(&j), waker_intent::leaves)) push_inbox(*to, &j);
     }
   }
   if (const switch_target t = next(s, *c, w, me, true); t.from) switch_to(t);

@@ -14,6 +14,8 @@ using detail::switch_target;
 
 inline constexpr switch_target nowhere{nullptr, nullptr};
 
+void count_migration(worker& w, cpu_id from) noexcept;  // wake.cpp
+
 // Ready work remains here, a cpu of this cache idles, and nobody searches: half of what may move goes there (design 2b rule 6).
 [[gnu::always_inline]] inline void maybe_chain(scheduler& s, worker& w) noexcept {
   if (w.row->movable.load(relaxed) == 0) return;
@@ -31,7 +33,7 @@ inline constexpr switch_target nowhere{nullptr, nullptr};
   const auto here = static_cast<int16_t>(w.cpu);
   // One test on the common path: it runs where it ran, and accounting has nothing to say of it.
   if (__builtin_expect((to.cpu != here) | (to.account.load(relaxed) != 0), 0)) {
-    if (to.cpu != here) w.count.add(counter::migrations);
+    if (to.cpu != here) count_migration(w, to_cpu(static_cast<size_t>(to.cpu)));
     to.cpu = here;
     if (to.account.load(relaxed) & af_suspect) c.countdown.store(0, relaxed);  // timed alone: the next operation ticks
   }

@@ -7,6 +7,7 @@
 #include "runtime/sched/scheduler.h"
 #include "runtime/sched/suspend.h"
 #include "runtime/sched/wait.h"
+#include "runtime/sched/waiting.h"
 
 namespace heddle::core {
 
@@ -91,6 +92,7 @@ void scheduler::tick(carrier& c, worker& w) {
   const settings& rule = *rules.load(acquire);
   charge(chore::tick, w.cpu);
   copy_settings(w, rule);
+  count_waiting(*this, w, now);
   w.marks->tick(rule);
   charge_marks(w);
   // No switch for a whole tick: the fiber here operates, but gives its cpu to nobody. To thieves and monitor that is progress, so

@@ -2,13 +2,13 @@
 // affinity/wake.cpp.
 #include "affinity/wake.h"
 
-#include <bit>
-
 #include "affinity/wake_wide.h"
+#include "balancer/util_est.h"
 #include "runtime/base/check.h"
 #include "runtime/sched/inbox.h"
 #include "runtime/sched/suspend.h"
 #include "runtime/sched/threads.h"
+#include "runtime/sched/waiting.h"
 
 namespace heddle::core {
 
@@ -25,27 +25,33 @@ namespace {
 
 cpu_id last_cpu(const fiber_record& f) noexcept { return to_cpu(static_cast<size_t>(f.cpu)); }
 
-fiber_load load_of(const fiber_record& f) noexcept {
-  return {.weight = f.load.weight, .h_load = f.load.load_avg, .util = f.load.util_avg};
+fiber_load load_of(const settings& rule, const fiber_record& f) noexcept {
+  return {.weight = f.load.weight,
+          .h_load = f.load.load_avg,
+          .util = believed_util(rule, f.load.util_avg, f.wake.util_est)};
 }
 
 // It waits behind another fiber. Was there an idle cpu, and how far away? By the marks: a hint, as what was searched.
 void count_miss(const board& said, worker& w, cpu_id chosen, const cpu_set* allowed) noexcept {
-  bool elsewhere = false;
-  for (size_t word = 0; word < said.idle_word_count(); word++)
-    for (uint64_t bits = said.idle_word(word); bits != 0; bits &= bits - 1) {
-      const cpu_id cpu = to_cpu(word * 64 + static_cast<size_t>(std::countr_zero(bits)));
-      if (!said.idle(cpu) || !allowed_on(allowed, cpu)) continue;
-      if (said.machine().share_llc(cpu, chosen)) return w.count.add(counter::wake_busy_idle_llc);
-      elsewhere = true;
-    }
-  if (elsewhere) w.count.add(counter::wake_busy_idle_machine);
+  const std::optional<reach> idle = nearest_idle(said, chosen, allowed);
+  if (!idle) return;
+  w.count.add(*idle <= reach::llc ? counter::wake_busy_idle_llc : counter::wake_busy_idle_machine);
+}
+
+// sync_hint: whether this waker counts as one that is about to block (3.1).
+bool promises(const settings& rule, waker_intent intent) noexcept {
+  return intent == (rule.sync_hint == sync_hint_t::structural ? waker_intent::leaves : waker_intent::writes);
 }
 
 }  // namespace
 
+[[gnu::noinline]] void count_migration(worker& w, cpu_id from) noexcept {
+  w.count.add(counter::migrations);
+  count_reach(w.reasons.migrated, reach_of(w.home->cpus, from, w.cpu));
+}
+
 // The hot half: what may simply follow its waker (affinity/wake.h, defers(), with the worker's copies of the settings).
-worker* scheduler::ready(carrier& c, worker& w, fiber_record& f) noexcept {
+worker* scheduler::ready(carrier& c, worker& w, fiber_record& f, waker_intent intent) noexcept {
   if (__builtin_expect(f.home != this, 0)) {
     f.home->ready_from_outside(f);
     return nullptr;
@@ -55,7 +61,7 @@ worker* scheduler::ready(carrier& c, worker& w, fiber_record& f) noexcept {
       f.cpu == static_cast<int16_t>(w.cpu) ||
       (w.pulls && (w.all_near || cpus.distance(last_cpu(f), w.cpu) <= rules.load(relaxed)->numa_reclaim_distance));
   const bool stays = w.defer && near && !(f.flags & ff_restricted) && !(waker.account.load(relaxed) & af_long);
-  if (__builtin_expect(!stays, 0)) return place_ready(c, w, f);
+  if (__builtin_expect(!stays, 0)) return place_ready(c, w, f, intent);
   if (__builtin_expect(waker.wake.last_wakee != static_cast<uint32_t>(f.id), 0))
     record_wakee(*rules.load(relaxed), waker.wake, static_cast<uint32_t>(f.id), nanos{c.last_tick.load(relaxed)});
   w.reasons.add(wake_reason::deferred);
@@ -64,7 +70,7 @@ worker* scheduler::ready(carrier& c, worker& w, fiber_record& f) noexcept {
 }
 
 // The policy's half: where does it go, and is that cpu still free when we claim it?
-[[gnu::noinline]] worker* scheduler::place_ready(carrier& c, worker& w, fiber_record& f) noexcept {
+[[gnu::noinline]] worker* scheduler::place_ready(carrier& c, worker& w, fiber_record& f, waker_intent intent) noexcept {
   fiber_record& waker = *c.running();
   if (f.pin >= 0) {  // no choice, nothing to weigh
     w.reasons.add(wake_reason::pinned);
@@ -76,28 +82,32 @@ worker* scheduler::ready(carrier& c, worker& w, fiber_record& f) noexcept {
     return nullptr;
   }
   const bool is_fiber = &waker != &c.idle;
+  const settings& rule = *rules.load(relaxed);
   const nanos now = on->now();
-  settle(f, now);
+  settle(f, now, true);
   if (is_fiber) settle(waker, now);
   const wakeup k{.prev = last_cpu(f),
                  .waker = w.cpu,
+                 .sync = is_fiber && promises(rule, intent),
                  .idle_class = (f.flags & ff_idle_class) != 0,
                  .wakee = static_cast<uint32_t>(f.id),
                  .allowed = f.allowed,
-                 .load = load_of(f),
-                 .waker_load = load_of(waker),
+                 .load = load_of(rule, f),
+                 .waker_load = load_of(rule, waker),
                  .memory = &f.wake,
                  .waker_memory = is_fiber ? &waker.wake : nullptr,
                  .wake_avg_idle_ns = w.marks->wake_avg_idle_ns(*rules.load(relaxed), now),
                  .now = now};
   const placement p = place_claimed(k, w.reasons);
   if (p.reason == wake_reason::wake_miss) count_miss(said, w, p.cpu, f.allowed);
+  if (pulls(p.affine) && p.cpu != k.prev) count_reach(w.reasons.pulled, reach_of(cpus, k.prev, p.cpu));
   if (idle_marks::wants_search_cost(*rules.load(relaxed))) w.marks->searched(on->now() - now);
   if (p.cpu == w.cpu) {
     queue_here(*this, w, f);
     return nullptr;
   }
   w.count.add(counter::wakes_remote);
+  count_reach(w.reasons.woken, reach_of(cpus, w.cpu, p.cpu));
   if (p.cpu != k.prev) leave_load(worker_of(k.prev), f, now);
   return &worker_of(p.cpu);
 }
@@ -159,7 +169,7 @@ void scheduler::unpark(worker& w) noexcept {
   if (!valid(to) || !near.withdraw(worker_of(to).hood_position)) return;
   uint32_t taken = 0;
   const uint32_t half = (w.row->movable.load(relaxed) + 1) / 2;
-  waitable* list = core::detach(w, half, false, taken, [](waitable&) { return true; });
+  waitable* list = core::detach(w, half, false, taken, if_movable);
   if (!list) return;
   w.count.add(counter::chained);
   w.count.add(counter::stolen_from, taken);
@@ -176,8 +186,7 @@ void scheduler::chain_far(worker& w) noexcept {
     if (other.hood == w.hood || set.idle.load(relaxed) == 0 || set.searching.load(relaxed) != 0) continue;
     if (!set.withdraw(other.hood_position)) continue;
     uint32_t taken = 0;
-    waitable* list =
-        core::detach(w, (w.row->movable.load(relaxed) + 1) / 2, false, taken, [](waitable&) { return true; });
+    waitable* list = core::detach(w, (w.row->movable.load(relaxed) + 1) / 2, false, taken, if_movable);
     if (!list) return;
     w.count.add(counter::chained);
     w.count.add(counter::stolen_from, taken);

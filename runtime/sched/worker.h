@@ -8,6 +8,7 @@
 // W2 `inbox` and `state` share a line: a pusher pays one transfer for both (sched/inbox.h).
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -129,7 +130,8 @@ struct alignas(cache_line) worker {
   bool pulls = true;
   bool fork_here = true;
   bool chains = true;
-  bool ordered = false;  // pick_order is not fifo (order.cpp)
+  bool ordered = false;        // pick_order is not fifo (order.cpp)
+  uint32_t push_at_yield = 0;  // active push: 1 + the cpu that a lone fiber goes to when it yields, 0 none
   cpu_id cpu = cpu_id::none;
   uint32_t hood = 0;           // which idle set
   uint32_t hood_position = 0;  // in its members
@@ -145,9 +147,12 @@ struct alignas(cache_line) worker {
   std::vector<cpu_id> victims;    // by distance, filled at start
   std::vector<cpu_id> far_hoods;  // by distance: a cpu of each other neighbourhood
   int64_t next_housekeeping = 0;
-  int64_t spin_budget_ns = 0;           // adaptive: how long polling is worth it
-  std::optional<balance_state> levels;  // what it remembers of balancing its domains
+  int64_t watched_until = 0;                       // how far waiting was counted (waiting.cpp)
+  int64_t spin_budget_ns = 0;                      // adaptive: how long polling is worth it
+  std::optional<balance_state> levels;             // what it remembers of balancing its domains
+  std::unique_ptr<level_counters[]> level_counts;  // as `levels`
   core::pull pull;
+  uint32_t refused = 0;         // as a thief, in a row, because all was hot (steal.cpp, S5)
   atomic<bool> insists{false};  // refused to park beside work: the next search takes it whatever policy says
   pelt::queue load;             // this cpu's averages
   worker_order order;           // weighted orders and the idle class (order.cpp)

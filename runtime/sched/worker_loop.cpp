@@ -174,6 +174,7 @@ void scheduler::idle(carrier& c, worker& w) {
     w.count.add(counter::parks);
     w.row->state.store(cpu_state::parked, relaxed);
     w.marks->parks(rule);
+    if (rule.blocked_decay == blocked_decay_t::ilb) balancing->has_blocked.store(true, relaxed);
     const int64_t asleep = on->now().count();
     if (port && port->awaits())
       on->park_in(w.cpu, nanos{w.next_timer.load(relaxed)}, *port);

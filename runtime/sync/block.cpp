@@ -61,7 +61,7 @@ bool block_thread(thread_waiter& me, wait_list& l, int64_t deadline, bool front)
   return true;
 }
 
-void leave_and_wake(carrier* c, worker* w, waitable* f) noexcept {
+void leave_and_wake(carrier* c, worker* w, waitable* f, waker_intent intent) noexcept {
   if (!c) {
     if (f) wake(*f);
     return;
@@ -71,7 +71,7 @@ void leave_and_wake(carrier* c, worker* w, waitable* f) noexcept {
     if (f) wake_thread(static_cast<thread_waiter&>(*f));
     return;
   }
-  worker* to = c->home->ready(*c, *w, *as_fiber(f));
+  worker* to = c->home->ready(*c, *w, *as_fiber(f), intent);
   leave(*c);
   if (to) push_inbox(*to, f);
 }

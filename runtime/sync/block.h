@@ -20,6 +20,6 @@ bool block_thread(thread_waiter& me, wait_list& l, int64_t deadline, bool front 
 void leave_list(fiber_record& me, wait_list& l) noexcept;
 
 // The end of an operation that claimed at most one waiter: leaves c's bracket (null: a plain thread) and wakes f (null: nobody).
-void leave_and_wake(carrier* c, worker* w, waitable* f) noexcept;
+void leave_and_wake(carrier* c, worker* w, waitable* f, waker_intent intent = waker_intent::goes_on) noexcept;
 
 }  // namespace heddle::core

@@ -83,7 +83,7 @@ bool byte_channel::try_push(const void* value) noexcept {
   lock(receivers_);
   const bool done = push_locked(value, woken, c);
   unlock(receivers_);
-  leave_and_wake(c, w, static_cast<waitable*>(woken));
+  leave_and_wake(c, w, static_cast<waitable*>(woken), waker_intent::writes);
   return done;
 }
 
@@ -94,7 +94,7 @@ bool byte_channel::try_pop(void* value) noexcept {
   lock(receivers_);
   const bool done = pop_locked(value, woken, c);
   unlock(receivers_);
-  leave_and_wake(c, w, static_cast<waitable*>(woken));
+  leave_and_wake(c, w, static_cast<waitable*>(woken), waker_intent::writes);
   return done;
 }
 
@@ -112,7 +112,7 @@ bool byte_channel::try_pop(void* value) noexcept {
   op.done = push_locked(op.value, woken, c);
   if (op.done || closed_) {
     unlock(receivers_);
-    leave_and_wake(c, &w, static_cast<waitable*>(woken));
+    leave_and_wake(c, &w, static_cast<waitable*>(woken), waker_intent::writes);
     return nowhere;
   }
   fiber_record& me = *c->running();
@@ -137,7 +137,7 @@ bool byte_channel::try_pop(void* value) noexcept {
   op.done = pop_locked(op.value, woken, c);
   if (op.done || closed_) {
     unlock(receivers_);
-    leave_and_wake(c, &w, static_cast<waitable*>(woken));
+    leave_and_wake(c, &w, static_cast<waitable*>(woken), waker_intent::writes);
     return nowhere;
   }
   fiber_record& me = *c->running();
@@ -161,7 +161,7 @@ bool byte_channel::transfer(Attempt&& attempt, wait_list& list, core::wait_kind 
   op.done = attempt(woken, c);
   if (op.done || closed_) {
     unlock(receivers_);
-    leave_and_wake(c, w, static_cast<waitable*>(woken));
+    leave_and_wake(c, w, static_cast<waitable*>(woken), waker_intent::writes);
     return op.done;
   }
   if (!c) {

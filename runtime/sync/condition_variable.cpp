@@ -32,9 +32,9 @@ class shield {
 };
 
 // Inside the bracket, under a list's lock: wakes the mutex's next owner.
-void hand_on(carrier& c, worker& w, waitable& f) noexcept {
+void hand_on(carrier& c, worker& w, waitable& f, waker_intent intent = waker_intent::goes_on) noexcept {
   if (f.flags & ff_thread) return wake_thread(static_cast<thread_waiter&>(f));
-  if (worker* to = c.home->ready(c, w, *as_fiber(&f))) push_inbox(*to, &f);
+  if (worker* to = c.home->ready(c, w, *as_fiber(&f), intent)) push_inbox(*to, &f);
 }
 
 }  // namespace
@@ -93,7 +93,7 @@ bool condition_variable::wait_deadline(std::unique_lock<mutex>& lock, int64_t de
     check_cancelled(*c);
     core::lock(waiters_);
     waitable* next_owner = m.unlock_inside(c);
-    if (next_owner) hand_on(*c, w, *next_owner);
+    if (next_owner) hand_on(*c, w, *next_owner, waker_intent::leaves);
     const wait_phase ended = block(*c, w, waiters_, wait_kind::condition, deadline);
     notified = ended == wait_phase::notified;
     cancelled = ended == wait_phase::cancelled;

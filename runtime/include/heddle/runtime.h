@@ -88,6 +88,8 @@ class runtime {
   size_t workers() const noexcept;
   std::string workers_reason() const;
   runtime_stats stats() const;
+  // The counters of CPUs and domains so far, in the layout of /proc/schedstat (docs/counters.md says what stands where).
+  void schedstat(std::ostream& out) const;
   // Every fiber: name, state, waiting on what, for how long. At any time, from any thread.
   void dump(std::ostream& out) const;
   // A settings list; settings that only a start may change are refused. Throws std::invalid_argument.
