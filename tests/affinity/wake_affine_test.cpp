@@ -167,9 +167,9 @@ TEST_CASE("wake_affine: a burst compares the load of now") {
   const cpu_id here = cpu(0), prev = cpu(4);
   // Long sleepers were just woken here: three on the queue, nothing yet on the average.
   in.busy(here, 3, 0);
-  in.state.row(here).load_instant.store(3 * 1024, relaxed);
+  weighs(in.state.row(here), 3 * 1024);
   in.busy(prev, 1, 500);
-  in.state.row(prev).load_instant.store(1024, relaxed);
+  weighs(in.state.row(prev), 1024);
   const wakeup w{.prev = prev, .waker = here};
   in.state.row(here).avg_idle.store(50'000, relaxed);
   in.state.row(prev).avg_idle.store(50'000, relaxed);

@@ -14,6 +14,7 @@
 #include "affinity/wake.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/settings.h"
+#include "tests/affinity/rows.h"
 
 namespace heddle_test {
 
@@ -83,7 +84,7 @@ struct world {
   }
   void load_is(cpu_id c, uint32_t load) {
     board_row& r = state.row(c);
-    r.load_instant.store(load, relaxed);
+    weighs(r, load);
     r.load_avg.store(load, relaxed);
     r.runnable_load.store(load, relaxed);
     r.runnable_avg.store(load, relaxed);
@@ -131,7 +132,7 @@ struct world {
         const auto nr = static_cast<uint32_t>(1 + chance.below(3));
         busy(c, nr, static_cast<uint32_t>(chance.below(nr * 1024 + 1)));
         // The kinds of load differ: sleepers weigh on one, not on the others.
-        state.row(c).load_instant.store(nr * 1024, relaxed);
+        weighs(state.row(c), nr * 1024);
         state.row(c).load_avg.store(static_cast<uint32_t>(chance.below(3000)), relaxed);
         if (chance.below(3) == 0) state.mark_idle(c, true);  // not a tick ago
       }

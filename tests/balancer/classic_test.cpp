@@ -39,7 +39,7 @@ imbalance between(lb_form_t form, const group_stats& local, const group_stats& b
 void heavy_beside_idle(lab& l) {
   l.put_all({1, 0, 0, 0, 2, 2, 2, 2});
   board_row& heavy = l.state.row(to_cpu(0));
-  heavy.load_instant.store(9537, relaxed);
+  heddle_test::weighs(heavy, 9537);
   heavy.load_avg.store(9537, relaxed);
   heavy.runnable_load.store(9537, relaxed);
 }

@@ -83,7 +83,7 @@ TEST_CASE("classify: groups are sums over their CPUs; a CPU that still searches 
 TEST_CASE("classify: load_metric chooses the signal, blocked_decay who ages it") {
   lab l("pack:1 core:2 pu:1");
   board_row& row = l.state.row(to_cpu(0));
-  row.load_instant.store(1, relaxed);
+  heddle_test::weighs(row, 1);
   row.runnable_load.store(500, relaxed);
   row.load_avg.store(1000, relaxed);
   row.util_avg.store(400, relaxed);

@@ -9,6 +9,7 @@
 #include "affinity/discover.h"
 #include "affinity/domains.h"
 #include "balancer/classify.h"
+#include "tests/affinity/rows.h"
 
 namespace heddle_test {
 
@@ -34,7 +35,7 @@ struct lab {
     heddle::core::board_row& row = state.row(heddle::core::to_cpu(size_t(cpu)));
     row.nr.store(nr, relaxed);
     row.movable.store(nr > 0 ? nr - 1 : 0, relaxed);
-    row.load_instant.store(nr * 1024, relaxed);
+    weighs(row, nr * 1024);
     row.load_avg.store(nr * 1024, relaxed);
     row.runnable_load.store(nr * 1024, relaxed);
     row.runnable_avg.store(nr * 1024, relaxed);

@@ -2,7 +2,9 @@
 // its values. Placement settings have theirs in tests/affinity/wake_test.cpp. A row without a history here is a failure.
 #include <doctest/doctest.h>
 
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -13,6 +15,7 @@
 #include "balancer/nohz.h"
 #include "balancer/periodic.h"
 #include "balancer/pick.h"
+#include "balancer/util_est.h"
 #include "balancer/victims.h"
 #include "runtime/base/settings_list.h"
 #include "tests/balancer/lab.h"
@@ -153,7 +156,7 @@ std::string picks(const settings& set) {
 std::string loads(const settings& set) {
   lab l("pack:1 core:2 pu:1");
   board_row& row = l.state.row(to_cpu(1));
-  row.load_instant.store(3, relaxed);
+  heddle_test::weighs(row, 3);
   row.runnable_load.store(50'000, relaxed);
   row.load_avg.store(70'000, relaxed);
   return std::to_string(signals_of(l.machine, l.state, set, to_cpu(1), nanos{1'000'000}).load);
@@ -178,7 +181,7 @@ const std::map<std::string, history, std::less<>>& histories() {
           lab l("pack:2 core:4 pu:1");
           l.set = set;
           l.put_all({1, 0, 0, 0, 2, 2, 2, 2});
-          l.state.row(to_cpu(0)).load_instant.store(9537, relaxed);
+          heddle_test::weighs(l.state.row(to_cpu(0)), 9537);
           return text(
               plan_balance(l.world(),
                            {.me = to_cpu(1), .level = l.chain(1).size() - 1, .how = puller::idle, .now = nanos{0}})
@@ -196,6 +199,19 @@ const std::map<std::string, history, std::less<>>& histories() {
           return std::string();
         },
         "", ""}},
+      {"smt_ignore_foreign",
+       {"",
+        [](const settings& set) {  // of core 0 we may use one thread only
+          lab l("pack:2 core:2 pu:2");
+          l.set = set;
+          l.put_all({0, 0, 0, 0, 1, 1, 1, 1});
+          l.machine.cpus[0].foreign_sibling = l.machine.cpus[1].foreign_sibling = true;
+          for (size_t cpu : {0, 2})
+            if (should_we_balance(l.world(), l.chain(2)[2], to_cpu(cpu), puller::idle)) return std::to_string(cpu);
+          return std::string();
+        },
+        "", ""}},
+      {"util_est", {"", [](const settings& s) { return std::to_string(believed_util(s, 100, 700)); }, "", ""}},
       {"lb_serialize_numa",
        {"",
         [](const settings& set) {
@@ -388,14 +404,59 @@ const std::map<std::string, history, std::less<>>& histories() {
   return all;
 }
 
-// What only the mechanism can show, and where it does.
+// What only the mechanism can show, or a policy beside the placement, and the test that does.
 const std::map<std::string, std::string, std::less<>> shown_elsewhere{
-    {"time_scale", "tests/base/settings_test.cpp"},      {"preempt", "the virtual machine's"},
-    {"attach_age_load", "tests/balancer/pelt_test.cpp"}, {"numa_reclaim_distance", "tests/affinity/domains_test.cpp"},
-    {"topo_levels", "tests/affinity/domains_test.cpp"},  {"slot_inherit", "tests/runtime/order_test.cpp"},
-    {"slot_stealable", "tests/runtime/claim_test.cpp"},  {"last_buddy", "tests/runtime/order_test.cpp"},
-    {"idle_class", "tests/runtime/order_test.cpp"},      {"preempt_hint", "tests/runtime/order_test.cpp"},
+    {"time_scale", "tests/base/settings_test.cpp"},
+    {"topo_levels", "tests/affinity/domains_test.cpp"},
+    {"numa_reclaim_distance", "tests/affinity/domains_test.cpp"},
+    {"attach_age_load", "tests/balancer/pelt_test.cpp"},
+    {"idle_mark", "tests/affinity/idle_marks_test.cpp"},
+    {"busy_mark", "tests/affinity/idle_marks_test.cpp"},
+    {"nr_busy_mode", "tests/affinity/idle_marks_test.cpp"},
+    {"avg_idle_form", "tests/affinity/idle_marks_test.cpp"},
+    {"slot_inherit", "tests/runtime/order_test.cpp"},
+    {"idle_class", "tests/runtime/order_test.cpp"},
+    {"preempt_hint", "tests/runtime/order_test.cpp"},
+    {"slot_stealable", "tests/runtime/mechanism_settings_test.cpp"},
+    {"last_buddy", "tests/runtime/mechanism_settings_test.cpp"},
+    {"sync_hint", "tests/runtime/mechanism_settings_test.cpp"},
+    {"fork_path", "tests/runtime/mechanism_settings_test.cpp"},
+    {"accounting", "tests/runtime/mechanism_settings_test.cpp"},
+    {"idle", "tests/runtime/mechanism_settings_test.cpp"},
+    {"spin_ns", "tests/runtime/mechanism_settings_test.cpp"},
+    {"announce_ns", "tests/runtime/mechanism_settings_test.cpp"},
+    {"wake_defer", "tests/runtime/mechanism_settings_test.cpp"},
+    {"wake_chain", "tests/runtime/mechanism_settings_test.cpp"},
+    {"defer_max_ns", "tests/runtime/mechanism_settings_test.cpp"},
+    {"claim_after_ns", "tests/runtime/mechanism_settings_test.cpp"},
+    {"rescue_ns", "tests/runtime/mechanism_settings_test.cpp"},
+    {"monitor", "tests/runtime/mechanism_settings_test.cpp"},
+    {"stall_rescue", "tests/runtime/mechanism_settings_test.cpp"},
+    {"stack_bytes", "tests/runtime/runtime_test.cpp"},
+    {"io", "tests/runtime/io/io_test.cpp"},
+    {"ring_entries", "tests/runtime/io/io_test.cpp"},
+    {"explore", "tests/runtime/machine/seeds_test.cpp"},
+    {"noise", "tests/runtime/machine/faults_test.cpp"},
+    {"burn_spread_pct", "tests/runtime/machine/faults_test.cpp"},
+    {"fault_late_ns", "tests/runtime/machine/faults_test.cpp"},
+    {"fault_spurious_pct", "tests/runtime/machine/faults_test.cpp"},
+    {"fault_stuck_ns", "tests/runtime/machine/faults_test.cpp"},
+    {"fault_stack", "tests/runtime/machine/faults_test.cpp"},
+    {"fault_carrier", "tests/runtime/machine/faults_test.cpp"},
 };
+constexpr const char* shows_costs = "tests/runtime/machine/costs_test.cpp";
+// Nothing reads them yet: their rows stand for what the virtual machine is to get.
+const std::set<std::string, std::less<>> without_effect{"preempt"};
+
+std::string text_of(const std::string& file) {
+  std::ifstream in(std::string(HEDDLE_SOURCE_DIR) + "/" + file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// tests/affinity/wake_test.cpp walks these by itself ("every value of every placement setting decides something").
+bool is_placement(const setting_row& row) {
+  return std::string_view("3456").find(row.section[0]) != std::string_view::npos;
+}
 
 settings parsed(const std::string& list) {
   settings_list l;
@@ -411,7 +472,7 @@ TEST_CASE("toggles: every value of every setting of balance, load and picking de
     CAPTURE(row.name);
     const bool ours = std::string_view("012789").find(row.section[0]) != std::string_view::npos;
     const bool mechanism = row.section.starts_with("2b");
-    if (!ours || mechanism || shown_elsewhere.count(row.name) != 0) continue;
+    if (!ours || mechanism || shown_elsewhere.count(row.name) != 0 || without_effect.count(row.name) != 0) continue;
     const auto found = histories().find(row.name);
     REQUIRE_MESSAGE(found != histories().end(), "no history shows what it does");
     const history& h = found->second;
@@ -423,5 +484,19 @@ TEST_CASE("toggles: every value of every setting of balance, load and picking de
       outcomes.insert(
           h.outcome(parsed((h.beside.empty() ? "" : h.beside + ",") + std::string(row.name) + "=" + value)));
     CHECK(outcomes.size() == values.size());
+  }
+}
+
+TEST_CASE("toggles: no setting is without a test that shows what it does") {
+  for (const setting_row& row : setting_rows()) {
+    CAPTURE(row.name);
+    if (histories().count(row.name) != 0 || without_effect.count(row.name) != 0) continue;
+    const auto elsewhere = shown_elsewhere.find(row.name);
+    if (elsewhere == shown_elsewhere.end() && is_placement(row)) continue;
+    const std::string file = elsewhere != shown_elsewhere.end() ? elsewhere->second
+                             : row.section == "vm"              ? shows_costs
+                                                                : "";
+    REQUIRE_MESSAGE(!file.empty(), "no test is known to show what it does");
+    REQUIRE_MESSAGE(text_of(file).find(row.name) != std::string::npos, file);
   }
 }

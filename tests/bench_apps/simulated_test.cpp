@@ -98,6 +98,26 @@ TEST_CASE("simulated: compare has no row for what the process cost, and every bl
   CHECK(has(varied.out, "-t 4"));
 }
 
+TEST_CASE("simulated: --schedstat has the counters of every run, in the kernel's layout") {
+  const std::string file = "simulated_test.schedstat";
+  const outcome o = heddle_program({"schbench", "--machine", "pack:1 core:2 pu:2", "-m", "1", "-t", "2", "-r", "20ms",
+                                    "--repeat", "2", "--schedstat", file});
+  CHECK(o.status == 0);
+  std::ifstream in(file);
+  int versions = 0, cpus = 0, domains = 0;
+  for (std::string line; std::getline(in, line);) {
+    versions += line == "version 15";
+    cpus += line.starts_with("cpu");
+    domains += line.starts_with("domain");
+  }
+  CHECK(versions == 2);
+  CHECK(cpus == 8);
+  CHECK(domains == 16);
+  std::remove(file.c_str());
+  CHECK(heddle_program({"schbench", "--machine", "pack:1 core:2 pu:2", "--schedstat", "/nowhere/at/all"}).status == 2);
+  CHECK(heddle_program({"compare", "--schedstat", file, "--case", "a:", "--case", "b:seed=2", "schbench"}).status == 2);
+}
+
 TEST_CASE("simulated: kernel threads cannot run there, said in one line") {
   for (const char* backend : {"threads", "both"}) {
     const outcome o = heddle_program({"schbench", "--machine", "2x4", "--backend", backend, "-r", "1"});
