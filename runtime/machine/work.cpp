@@ -51,10 +51,8 @@ void work_for(nanos duration) noexcept {
 void touch_memory(void* object, size_t bytes, bool write) noexcept {
   auto* p = static_cast<volatile unsigned char*>(object);
   for (size_t i = 0; i < bytes; i += cache_line_bytes) {
-    if (write)
-      p[i] = static_cast<unsigned char>(p[i] + 1);
-    else
-      (void)p[i];
+    const unsigned char value = p[i];
+    if (write) p[i] = value;  // moves the line, and leaves in it what the caller has there
   }
 }
 

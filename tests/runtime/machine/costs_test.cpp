@@ -220,6 +220,20 @@ TEST_CASE("costs: a sibling's work slows only while it lasts, and wall time not 
   CHECK(times[3] == 3ms);
 }
 
+TEST_CASE("costs: a touch leaves what is there as it was, on both machines") {
+  for (const char* name : {"host", "2x4"}) {
+    CAPTURE(name);
+    std::array<unsigned char, 200> object;
+    object.fill(0xff);
+    heddle::runtime rt({.machine = heddle::machine::named(name), .workers = 1});
+    rt.run([&] {
+      this_fiber::touch(object.data(), object.size(), heddle::touch_kind::write);
+      this_fiber::touch(object.data(), object.size(), heddle::touch_kind::read);
+    });
+    CHECK(std::ranges::all_of(object, [](unsigned char byte) { return byte == 0xff; }));
+  }
+}
+
 TEST_CASE("costs: slow cpus take longer for the same work") {
   heddle::runtime rt(on("hybrid", 1, "vm_working_set_bytes=0"));
   const auto on_cpu = [&](int cpu) {
