@@ -39,6 +39,8 @@ class app {
   virtual void declare(arguments& args) = 0;
   // After parsing: derives defaults, refuses combinations (usage_error).
   virtual void check() {}
+  // Refuses what this machine or backend cannot do, before anything has run (usage_error).
+  virtual void check_request(const run_request&) const {}
   // The options as they count, for the result file: {"-m": 2, ...}; durations in the modelled tool's unit.
   virtual nlohmann::ordered_json options() const = 0;
   // How long one run records, for the progress line; zero where a run ends by work done.

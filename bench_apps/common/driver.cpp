@@ -131,6 +131,7 @@ int run_app(const app_kind& kind, const invocation& typed) {
   if (!parse_command(args, typed, o)) return exit_done;
   what->check();
   refuse_unsuitable(o);
+  for (const backend_kind b : o.backends()) what->check_request(make_request(o, b, nullptr, 0));
 
   result_document document{.app = std::string(kind.name), .command = typed.words};
   for (const backend_kind b : o.backends())

@@ -132,6 +132,7 @@ void refuse_unsuitable(const session& s) {
     if (!s.on_host(c) && c.backend.value_or(s.common.backend) == "threads")
       throw usage_error(
           fmt::format("--case: '{}' asks for threads on a virtual machine, which runs fibers only", c.name));
+    for (const auto& a : s.apps) a->check_request(s.request(c, 0));
     for (const case_plan& d : s.plan.cases) {
       if (&c == &d) break;
       if (c.same_run(d) && !s.on_host(c))
