@@ -87,8 +87,8 @@ void thread_backend::run(const std::function<void()>& director) {
 thread_backend::role thread_backend::spawn(const std::string& name, std::function<void()> body) {
   role r;
   r.error_ = std::make_shared<std::exception_ptr>();
-  const int pin = pinned_ ? cpus_[spawned_ % cpus_.size()] : -1;
-  spawned_++;
+  const size_t number = spawned_.fetch_add(1, core::relaxed);
+  const int pin = pinned_ ? cpus_[number % cpus_.size()] : -1;
   try {
     r.thread_ = std::thread([name = name.substr(0, 15), body = std::move(body), error = r.error_, pin] {
       pthread_setname_np(pthread_self(), name.c_str());
@@ -101,7 +101,7 @@ thread_backend::role thread_backend::spawn(const std::string& name, std::functio
     });
   } catch (const std::system_error& e) {
     throw run_error(fmt::format("the system refuses thread number {}: {} (see ulimit -u and the cgroup's pids.max)",
-                                spawned_, e.code().message()));
+                                number + 1, e.code().message()));
   }
   return r;
 }

@@ -76,7 +76,7 @@ class thread_backend {
   std::vector<int> cpus_;    // OS ids the threads may use
   bool restricted_ = false;  // fewer than the process may use
   bool pinned_;
-  size_t spawned_ = 0;
+  core::atomic<size_t> spawned_{0};  // by any role
   const calibration* work_;
 };
 

@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "bench_apps/aim7/aim7.h"
 #include "bench_apps/common/command.h"
 #include "bench_apps/common/errors.h"
+#include "bench_apps/hackbench/hackbench.h"
 #include "bench_apps/lab/compare.h"
 #include "bench_apps/pgbench/pgbench.h"
 #include "bench_apps/schbench/schbench.h"
@@ -26,7 +28,7 @@ struct outcome {
 };
 
 outcome heddle_program(const words& typed) {
-  static constexpr app_kind apps[] = {schbench_app, pgbench_app};
+  static constexpr app_kind apps[] = {schbench_app, pgbench_app, hackbench_app, aim7_app};
   static constexpr command commands[] = {compare_command};
   captured out(stdout), err(stderr);
   outcome o{run_program(typed, commands, apps), "", ""};
@@ -84,6 +86,22 @@ TEST_CASE("simulated: a machine from a file, and part of one") {
 TEST_CASE("simulated: pgbench") {
   const outcome o = twice({"pgbench", "--machine", "1x4x2", "-c", "8", "-j", "2", "-T", "100ms"});
   CHECK(has(o.out, "tps"));
+}
+
+TEST_CASE("simulated: hackbench, whose descriptors stay on the host") {
+  const outcome o = twice({"hackbench", "--machine", "pack:2 core:10 pu:2", "-g", "3", "-f", "4", "-l", "30"});
+  CHECK(has(o.out, "messages_per_s"));
+  const outcome pipe = heddle_program({"hackbench", "--machine", "2x4", "-p"});
+  CHECK(pipe.status == exit_usage);
+  CHECK(pipe.out == "");
+  CHECK(pipe.err == "heddle: --transport: 'pipe' is not chan, all that runs on a virtual machine (2x4)\n");
+}
+
+TEST_CASE("simulated: aim7, whose files and pipes are modelled") {
+  const outcome o = twice({"aim7", "--machine", "pack:2 core:10 pu:2", "-s", "10", "-e", "40", "-i", "15", "-j", "30",
+                           "--size", "0.05", "--sleep-jobs", "1ms"});
+  CHECK(has(o.out, "jobs_per_min"));
+  CHECK(has(o.out, "job_latency_us.disk_sync"));
 }
 
 TEST_CASE("simulated: compare has no row for what the process cost, and every block repeats") {
